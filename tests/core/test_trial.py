@@ -1,0 +1,89 @@
+"""Trials as decisions are made from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.strategies import PROPERTY
+from tests.support.trials import a_record, ended, measured
+from tuner.core.candidate import Candidate
+from tuner.core.launch import ENGINE_DEFAULT, LaunchResult
+from tuner.core.outcome import Kind, TrialState
+from tuner.core.trial import best_of
+
+CANDIDATE = Candidate.of({"ubatch-size": 512})
+
+
+def test_a_measured_trial_has_a_score_and_may_win() -> None:
+    record = a_record(3, CANDIDATE, measured(50.0))
+    assert record.score == pytest.approx(50.0)
+    assert record.may_win
+    assert record.state is TrialState.COMPLETE
+
+
+def test_a_running_trial_has_nothing() -> None:
+    record = a_record(0, CANDIDATE, None)
+    assert (record.outcome, record.rates, record.score, record.state) == (None, None, None, None)
+    assert not record.may_win
+
+
+def test_a_degraded_trial_has_a_score_but_cannot_win() -> None:
+    record = a_record(0, CANDIDATE, measured(500.0, Kind.DEGRADED))
+    assert record.score == pytest.approx(500.0)
+    assert (record.may_win, record.state) == (False, TrialState.COMPLETE)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in {Kind.NONE, Kind.DEGRADED}])
+def test_samples_of_an_outcome_that_does_not_count_are_no_score(kind: Kind) -> None:
+    result = replace(ended(kind), samples=measured(50.0).samples)
+    record = a_record(0, CANDIDATE, result)
+    assert (record.rates, record.score, record.may_win) == (None, None, False)
+    assert record.state is result.outcome.policy.state
+
+
+def test_a_measured_trial_without_a_token_is_pruned() -> None:
+    record = a_record(0, CANDIDATE, LaunchResult(measured(1.0).outcome))
+    assert (record.score, record.may_win, record.state) == (None, False, TrialState.PRUNED)
+
+
+def test_keys_tell_candidates_and_references_apart() -> None:
+    assert a_record(0, CANDIDATE, None).key == a_record(7, CANDIDATE, measured(1.0)).key == CANDIDATE.key()
+    assert a_record(0, None, None, reference=ENGINE_DEFAULT).key == "reference:engine-default"
+
+
+def test_the_best_is_the_fastest_that_may_win() -> None:
+    records = [
+        a_record(0, CANDIDATE, measured(40.0)),
+        a_record(1, CANDIDATE, ended(Kind.OUT_OF_MEMORY)),
+        a_record(2, CANDIDATE, measured(60.0)),
+        a_record(3, CANDIDATE, measured(90.0, Kind.DEGRADED)),
+        a_record(4, CANDIDATE, None),
+    ]
+    best = best_of(records)
+    assert best is not None
+    assert best.number == 2
+
+
+def test_the_earlier_of_equals_is_the_best() -> None:
+    records = [a_record(number, CANDIDATE, measured(40.0)) for number in (5, 2, 9)]
+    best = best_of(records)
+    assert best is not None
+    assert best.number == 2
+
+
+def test_there_is_no_best_where_nothing_was_measured() -> None:
+    assert best_of([]) is None
+    assert best_of([a_record(0, CANDIDATE, ended(Kind.CRASHED))]) is None
+
+
+@PROPERTY
+@given(st.lists(st.floats(1, 1000), min_size=1))
+def test_nothing_is_faster_than_the_best(speeds: list[float]) -> None:
+    records = [a_record(number, CANDIDATE, measured(speed)) for number, speed in enumerate(speeds)]
+    best = best_of(records)
+    assert best is not None
+    assert all((record.score or 0.0) <= (best.score or 0.0) for record in records)

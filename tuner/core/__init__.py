@@ -1,0 +1,1 @@
+"""Pure values and decisions: no process, socket, file, clock or random source."""

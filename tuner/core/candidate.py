@@ -1,0 +1,106 @@
+"""One point of the search space: what a server is to be started with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from tuner.core.options import OPTIONS, Value, ValueType, is_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ORDER = {name: index for index, name in enumerate(OPTIONS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Options and their values, in the order of a command line, environment variables last.
+
+    Two candidates with equal options are equal, however they were made.
+    """
+
+    items: tuple[tuple[str, Value], ...]
+
+    @classmethod
+    def of(cls, options: Mapping[str, Value]) -> Candidate:
+        """Order the options; nothing is added."""
+        return cls(
+            tuple(sorted(options.items(), key=lambda item: (_ORDER.get(item[0], len(_ORDER)), item[0])))
+        )
+
+    @property
+    def options(self) -> dict[str, Value]:
+        """A copy that may be changed."""
+        return dict(self.items)
+
+    def get(self, name: str) -> Value | None:
+        """The value of an option; None where it is not set."""
+        return next((value for key, value in self.items if key == name), None)
+
+    def with_options(self, changes: Mapping[str, Value]) -> Candidate:
+        """This candidate with some options set or replaced."""
+        return Candidate.of({**self.options, **changes})
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices it runs on, in order; empty where it does not say."""
+        value = self.get("device")
+        return cast("tuple[str, ...]", value) if isinstance(value, tuple) else ()
+
+    @property
+    def split(self) -> tuple[int, ...]:
+        """Its tensor split; empty where it has none."""
+        value = self.get("tensor-split")
+        return cast("tuple[int, ...]", value) if isinstance(value, tuple) else ()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment variables of the server; one with an empty value is not set at all."""
+        return {name: str(value) for name, value in self.items if is_environment(name) and value != ""}
+
+    def to_json(self) -> dict[str, object]:
+        """Plain JSON values; tuples become lists."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in self.items}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, object]) -> Candidate:
+        """The inverse of `to_json`."""
+        return cls.of(
+            {
+                name: tuple(value) if isinstance(value, list) else cast("Value", value)
+                for name, value in document.items()
+            }
+        )
+
+    def key(self) -> str:
+        """A text that is equal for equal candidates only."""
+        return json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+
+    def summary(self) -> str:
+        """The options that tell candidates apart, in one line."""
+        parts = [str(self.get("split-mode") or "")]
+        if self.split:
+            parts.append(",".join(map(str, self.split)))
+        elif len(self.devices) == 1:
+            parts.append(self.devices[0])
+        parts.append(f"ub {self.get('ubatch-size')}")
+        k, v = self.get("cache-type-k"), self.get("cache-type-v")
+        parts.append(f"kv {k}" if k == v else f"kv {k}/{v}")
+        spec = self.get("spec-type")
+        if spec not in {None, "none"}:
+            depth = self.get("spec-draft-n-max")
+            parts.append(f"{spec}" + (f" n-max {depth}" if depth is not None else ""))
+        return " · ".join(part for part in parts if part)
+
+
+def format_value(name: str, value: Value) -> str:
+    """A value as it stands on a command line: lists with commas, switches as `on` or `off`."""
+    if isinstance(value, tuple):
+        return ",".join(str(part) for part in value)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if name in OPTIONS and OPTIONS[name].value_type is ValueType.NUMBER:
+        return f"{float(value):g}"
+    return str(value)

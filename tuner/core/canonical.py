@@ -1,0 +1,47 @@
+"""The candidate that some options physically are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from tuner.core.assignment import layer_units, reduced
+from tuner.core.candidate import Candidate
+from tuner.core.options import DRAFT_OPTIONS, NEEDS_DRAFT_MODEL, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SPLIT_MODES_WITH_RATIO = frozenset({"layer", "row", "tensor"})
+
+
+def canonical(options: Mapping[str, Value], n_units: int) -> Candidate:
+    """What these options physically are: what has no effect is dropped, equal splits are one candidate."""
+    result = dict(options)
+    devices = result.get("device", ())
+    split = cast("tuple[int, ...]", result.get("tensor-split", ()))
+    if isinstance(devices, tuple) and len(devices) == 1:
+        result["split-mode"] = "none"
+    mode = result.get("split-mode")
+    if mode not in SPLIT_MODES_WITH_RATIO:
+        result.pop("tensor-split", None)
+    elif split:
+        whole_model = cast("int", result.get("gpu-layers", 0)) >= n_units
+        result["tensor-split"] = (
+            layer_units(split, n_units) if mode == "layer" and whole_model else reduced(split)
+        )
+    if mode != "tensor":
+        result.pop("GGML_CUDA_ALLREDUCE", None)
+    return Candidate.of({name: value for name, value in result.items() if name not in _idle(result)})
+
+
+def _idle(options: Mapping[str, Value]) -> frozenset[str]:
+    """Draft options that mean nothing with the kinds of drafts that are on."""
+    kinds = str(options.get("spec-type", "none")).split(",")
+    idle = set(DRAFT_OPTIONS)
+    if any(kind.startswith("draft-") for kind in kinds):
+        idle -= {name for name in DRAFT_OPTIONS if name.startswith("spec-draft-")}
+    if "ngram-mod" in kinds:
+        idle -= {name for name in DRAFT_OPTIONS if name.startswith("spec-ngram-mod-")}
+    if not NEEDS_DRAFT_MODEL & set(kinds):
+        idle.add("spec-draft-model")
+    return frozenset(idle)

@@ -1,0 +1,131 @@
+"""What is to be launched, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from tuner.core.asked import Asked
+from tuner.core.measurement import Sample
+from tuner.core.outcome import Kind, Outcome, Phase, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tuner.core.candidate import Candidate
+
+ENGINE_DEFAULT = "engine-default"
+CURRENT = "current"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """A server to start: a candidate, or a reference's own words."""
+
+    candidate: Candidate | None
+    """None for a reference, which is no point of the search space."""
+    reference: str | None = None
+    """`engine-default` or `current`; None for a candidate."""
+    flags: tuple[str, ...] = ()
+    """A reference's flags, verbatim; a candidate's are written from its options."""
+    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Environment variables beside the server's usual ones."""
+    takes_extra: bool = True
+    """Whether the user's own extra flags are added; their command may hold them already."""
+    asked: Asked = field(default_factory=lambda: Asked(None, None, None))
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        if self.candidate is not None:
+            return self.candidate.summary()
+        return {
+            ENGINE_DEFAULT: "reference: the engine's own choice",
+            CURRENT: "reference: your command",
+        }.get(str(self.reference), str(self.reference))
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """One launch down to its last word; made before it is journalled."""
+
+    argv: tuple[str, ...]
+    environment_changes: Mapping[str, str]
+    """What the server's environment has beside the user's own."""
+    port: int
+    api_key: str
+    token: str
+    """Marks the process, so that it is recognised after we are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchResult:
+    """What came of one launch."""
+
+    outcome: Outcome
+    samples: tuple[Sample, ...] = ()
+    load_s: float = 0.0
+    """From the start of the process until it was ready, or until it had failed."""
+    requests_s: float = 0.0
+    """Warm-up included."""
+    shutdown_s: float = 0.0
+    exit_code: int | None = None
+    buffers_mib: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """What the engine's buffers add up to, a device (and host memory)."""
+    free_mib: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """What was free on each device after the last request, where the driver says."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; `from_json` is the inverse."""
+        outcome = self.outcome
+        return {
+            "outcome": {
+                "kind": outcome.kind.value,
+                "phase": outcome.phase,
+                "stage": outcome.stage,
+                "device": outcome.device,
+                "requested_mib": outcome.requested_mib,
+                "inferred": outcome.inferred,
+                "evidence": outcome.evidence,
+            },
+            "samples": [
+                {name: getattr(sample, name) for name in Sample.__dataclass_fields__}
+                for sample in self.samples
+            ],
+            "load_s": self.load_s,
+            "requests_s": self.requests_s,
+            "shutdown_s": self.shutdown_s,
+            "exit_code": self.exit_code,
+            "buffers_mib": dict(self.buffers_mib),
+            "free_mib": dict(self.free_mib),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> LaunchResult:
+        """Read what `to_json` made.
+
+        Raises:
+            KeyError: A field is missing.
+            TypeError: A field has another form.
+            ValueError: A word is none of ours.
+        """
+        said = document["outcome"]
+        return cls(
+            outcome=Outcome(
+                kind=Kind(said["kind"]),
+                phase=None if said["phase"] is None else Phase(said["phase"]),
+                stage=None if said["stage"] is None else Stage(said["stage"]),
+                device=said["device"],
+                requested_mib=said["requested_mib"],
+                evidence=said["evidence"],
+                inferred=said["inferred"],
+            ),
+            samples=tuple(Sample(**sample) for sample in document["samples"]),
+            load_s=document["load_s"],
+            requests_s=document["requests_s"],
+            shutdown_s=document["shutdown_s"],
+            exit_code=document["exit_code"],
+            buffers_mib=MappingProxyType(dict(document["buffers_mib"])),
+            free_mib=MappingProxyType(dict(document["free_mib"])),
+        )

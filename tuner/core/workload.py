@@ -1,0 +1,63 @@
+"""What is asked of a server: prompts, their classes, lengths and samplers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Thinking(StrEnum):
+    """Whether a reasoning model is told to think."""
+
+    AUTO = "auto"
+    """Say nothing: the chat template decides."""
+    ON = "on"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One conversation that ends with a user's turn."""
+
+    id: str
+    prompt_class: str
+    """`code`, `prose`, `chat`, `extraction`, `json`, or the user's own word."""
+    messages: tuple[Mapping[str, Any], ...]
+    """OpenAI chat messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSet:
+    """Prompts that every candidate gets, in this order, and one that warms a server up."""
+
+    name: str
+    warmup: Prompt
+    prompts: tuple[Prompt, ...]
+    digest: str
+    """Hash of the content: two studies with the same digest asked the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Sampler settings sent with each request, by their names in the request body."""
+
+    values: Mapping[str, float | int | str] = field(default_factory=lambda: MappingProxyType({}))
+    source: str = "default"
+    """Where they come from: `current`, `option`, `model` or `default`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Everything that has to be equal for two rates to be comparable."""
+
+    prompt_set: PromptSet
+    max_tokens: int
+    """Tokens generated a request; the end of text is ignored, so that all candidates do the same work."""
+    sampling: Sampling
+    thinking: Thinking
+    seed: int
