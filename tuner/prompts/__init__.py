@@ -1,0 +1,1 @@
+"""Prompt sets as data, and their reader."""
