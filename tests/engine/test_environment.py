@@ -1,0 +1,61 @@
+"""The environment of the servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tuner.engine.environment import TOKEN_VARIABLE, noted, server_environment
+
+EMPTY = Path("/empty")
+USERS = {
+    "PATH": "/usr/bin",
+    "LD_LIBRARY_PATH": "/opt/cuda/lib64",
+    "CUDA_VISIBLE_DEVICES": "1,0",
+    "GGML_CUDA_P2P": "1",
+    "GGML_CUDA_ALLREDUCE": "nccl",
+    "LLAMA_ARG_CTX_SIZE": "512",
+    "LLAMA_API_KEY": "secret",
+    "LLAMA_CACHE": "/elsewhere",
+    "HF_TOKEN": "secret",
+    "HUGGING_FACE_HUB_TOKEN": "secret",
+    "XDG_CONFIG_HOME": "/home/me/.config",
+}
+
+
+def test_options_in_disguise_and_keys_are_scrubbed() -> None:
+    environment = server_environment(USERS, EMPTY, allow_p2p=False)
+    assert not [name for name in environment if name.startswith("LLAMA_")]
+    assert "secret" not in environment.values()
+
+
+def test_config_folder_is_the_empty_one_and_a_crash_forks_nothing() -> None:
+    environment = server_environment(USERS, EMPTY, allow_p2p=False)
+    assert environment["XDG_CONFIG_HOME"] == "/empty"
+    assert environment["GGML_NO_BACKTRACE"] == "1"
+
+
+def test_what_finds_libraries_and_cards_stays() -> None:
+    environment = server_environment(USERS, EMPTY, allow_p2p=False)
+    for name in ("PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "GGML_CUDA_ALLREDUCE"):
+        assert environment[name] == USERS[name]
+
+
+def test_peer_access_stays_only_where_it_was_asked_for() -> None:
+    assert "GGML_CUDA_P2P" not in server_environment(USERS, EMPTY, allow_p2p=False)
+    assert server_environment(USERS, EMPTY, allow_p2p=True)["GGML_CUDA_P2P"] == "1"
+
+
+def test_the_users_own_mapping_is_not_touched() -> None:
+    before = dict(USERS)
+    server_environment(USERS, EMPTY, allow_p2p=False)
+    assert before == USERS
+
+
+def test_noted_is_what_the_user_set_and_a_measurement_depends_on() -> None:
+    environment = server_environment(USERS, EMPTY, allow_p2p=True)
+    assert noted(environment) == {
+        "CUDA_VISIBLE_DEVICES": "1,0",
+        "GGML_CUDA_ALLREDUCE": "nccl",
+        "GGML_CUDA_P2P": "1",
+    }
+    assert TOKEN_VARIABLE not in noted({**environment, TOKEN_VARIABLE: "x"})

@@ -1,0 +1,52 @@
+"""The two builds that the fake can pass for: what each lists, and how each spells what it says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_HELP = Path(__file__).resolve().parent.parent / "help"
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """One llama-server as far as a client can tell it from another."""
+
+    name: str
+    version_text: str
+    info: str
+    """`build_info` of /props and the fingerprint of every answer."""
+    listening: str
+    first_token_counts: bool
+    """Up to build 10001 the speed is tokens over seconds, later the first token is left out."""
+    draft_model_speculates: bool
+    """Whether `-md` alone turns on draft-simple."""
+
+    def help_text(self) -> str:
+        return (_HELP / f"{self.name}.txt").read_text()
+
+
+_COMPILER = "built with GNU 12.2.0 for Linux x86_64\n"
+
+BUILDS = {
+    build.name: build
+    for build in (
+        Build(
+            name="11434",
+            # What a build from the PyPI sources says: its number is lost there.
+            version_text=f"version: 0.6.0-dev (build 0, commit unknown)\n{_COMPILER}",
+            info="b0-unknown",
+            listening="listening on",
+            first_token_counts=False,
+            draft_model_speculates=False,
+        ),
+        Build(
+            name="9246",
+            version_text=f"version: 9246 (a1b2c3d4)\n{_COMPILER}",
+            info="b9246-a1b2c3d4",
+            listening="server is listening on",
+            first_token_counts=True,
+            draft_model_speculates=True,
+        ),
+    )
+}

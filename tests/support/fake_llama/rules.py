@@ -1,0 +1,140 @@
+"""What the fake is told to do: rules, picked by the command line that it was started with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.support.fake_llama.arguments import Arguments
+
+OOM_STAGES = ("weights", "kv", "compute", "compute-soft", "draft", "nccl", "runtime")
+HANGS = ("load", "first-token", "mid-stream")
+DEATHS = ("load", "warmup", "request")
+CHAT = "/v1/chat/completions"
+
+
+class RuleError(Exception):
+    """A rule that says nothing sensible: the test is wrong, not the code under test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Oom:
+    """Memory that is not there."""
+
+    stage: str
+    device: int = 0
+    """Index into the devices of the machine, as CUDA counts them."""
+    mib: float = 1024.0
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """When it dies: while loading, in the warm-up, or at its n-th completion request."""
+
+    phase: str
+    request: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """The `do` of a rule; the keys of the JSON are the names of the fields."""
+
+    load_s: float = 0.5
+    tok_s: float | None = None
+    prompt_tok_s: float | None = None
+    draft_acceptance: float | None = None
+    oom: Oom | None = None
+    exit: int | None = None
+    signal: int | None = None
+    die_in: Death | None = None
+    hang: str | None = None
+    ignore_sigterm: bool = False
+    garbage: tuple[str, ...] = ()
+    half_close: bool = False
+    log: tuple[str, ...] = ()
+    log_flood_mib: float = 0.0
+    no_speculation: bool = False
+    n_ctx: int | None = None
+    port_taken: bool = False
+    text: str | None = None
+    router: bool = False
+    timings_factor: float = 1.0
+
+    @property
+    def dies(self) -> bool:
+        """Whether it ends by itself; an OOM has its own way, `die_in` then only says at which request."""
+        told = (self.exit, self.signal, self.die_in)
+        return self.oom is None and any(how is not None for how in told)
+
+
+def read_rules(source: str | None) -> dict[str, Any]:
+    """Reads FAKE_RULES, a path or the JSON itself: a list, or an object with defaults beside it."""
+    if not source:
+        return {"rules": [], "defaults": {}}
+    text = source if source.lstrip()[0] in "[{" else Path(source).read_text()
+    found = json.loads(text)
+    if isinstance(found, list):
+        return {"rules": found, "defaults": {}}
+    return {"rules": found.get("rules", []), "defaults": found.get("defaults", {})}
+
+
+def behaviour(rules: Mapping[str, Any], arguments: Arguments) -> Behaviour:
+    """The defaults, overridden by the first rule whose conditions all hold.
+
+    Raises:
+        RuleError: A rule names an option or a key that does not exist.
+    """
+    do = dict(rules["defaults"])
+    for rule in rules["rules"]:
+        if _holds(rule.get("when", {}), arguments):
+            do |= rule["do"]
+            break
+    return _behaviour(do)
+
+
+def _holds(when: Mapping[str, Any], arguments: Arguments) -> bool:
+    for name, wanted in when.items():
+        if arguments.table.find_name(name) is None:
+            raise RuleError(f"a rule names the option {name!r}, which this build does not have")
+        if arguments.get(name) != _as_text(wanted):
+            return False
+    return True
+
+
+def _as_text(wanted: object) -> str | None:
+    if wanted is None:
+        return None
+    if isinstance(wanted, bool):
+        return "on" if wanted else "off"
+    return str(wanted)
+
+
+def _behaviour(do: dict[str, Any]) -> Behaviour:
+    known = {field.name for field in fields(Behaviour)}
+    if unknown := do.keys() - known:
+        raise RuleError(f"a rule does {sorted(unknown)}; known are {sorted(known)}")
+    if oom := do.get("oom"):
+        do["oom"] = Oom(**oom)
+        _check("oom", do["oom"].stage, OOM_STAGES)
+    if die_in := do.get("die_in"):
+        phase, _, request = die_in.partition(":")
+        do["die_in"] = Death(phase, int(request or 1))
+        _check("die_in", phase, DEATHS)
+    if hang := do.get("hang"):
+        _check("hang", hang, HANGS)
+    if "garbage" in do:
+        garbage = do["garbage"]
+        do["garbage"] = ((CHAT,) if garbage else ()) if isinstance(garbage, bool) else tuple(garbage)
+    if "log" in do:
+        do["log"] = (do["log"],) if isinstance(do["log"], str) else tuple(do["log"])
+    return Behaviour(**do)
+
+
+def _check(key: str, value: str, legal: tuple[str, ...]) -> None:
+    if value not in legal:
+        raise RuleError(f"{key} is {value!r}; known are {', '.join(legal)}")

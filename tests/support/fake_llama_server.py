@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""A llama-server for tests: the command line and the HTTP surface of build 11434, and obedience.
+
+It does what a real server cannot be told to do: run out of memory at a chosen stage, hang, die at the third
+request, lie about its speed. It needs nothing but the standard library, listens on 127.0.0.1 only, and ends
+by itself after ten minutes. `tests/support/fake_engine.py` starts it from tests.
+
+Environment:
+
+    FAKE_RULES       JSON, or the path of a file of it: a list of rules, or
+                     {"rules": [...], "defaults": {...}}.
+    FAKE_HELP        the build to be: 11434 (the default) or 9246.
+    FAKE_DEVICES     JSON: [[name, description, total MiB, free MiB], ...]; a 5080 and a 3090 by default.
+    FAKE_TIME_SCALE  real seconds for each modelled second. At 0, the default, everything is instant, and a
+                     client that compares its own clock with `timings` finds them far apart; 1 is honest.
+    FAKE_REASONING   1: the first half of every answer is `reasoning_content`.
+    FAKE_EVENTS      a file that gets one JSON line for each start, request and stop.
+
+A rule is {"when": {option: value, ...}, "do": {...}}. Options go by any of their spellings without dashes,
+values are compared as text, switches are "on" and "off", null is "not given". The first rule that holds
+counts; its `do` overrides the defaults. A rule that makes no sense ends the fake with exit code 70.
+
+    load_s, tok_s, prompt_tok_s    how long a load takes (modelled) and the speeds; without them: devices of
+                                   60 and 30 tok/s by `-ts`, one after the other (layer), the slower half and
+                                   10 % less (tensor), drafts by their acceptance, prompts 25 times as fast.
+    draft_acceptance               accepted over drafted tokens, 0.5 by default.
+    oom                            {"stage": weights | kv | compute | compute-soft | draft | nccl | runtime,
+                                   "device": 0, "mib": 1024}. A stage that the command line never reaches
+                                   does not fail: draft without drafts, nccl and compute-soft in the other
+                                   split mode. runtime fails at the request that die_in names, or the first.
+    exit, signal                   ends with this code, or kills itself.
+    die_in                         load | warmup | request:K: when exit or signal is due; alone, an assert.
+    log                            lines for the log, written when it dies, or else at the end of the load.
+    log_flood_mib                  so much more log in the middle of the load.
+    hang                           load | first-token | mid-stream.
+    ignore_sigterm                 true.
+    garbage                        true: cut JSON in chat answers; or the paths that answer so.
+    half_close                     true: the connection ends in the middle of an answer.
+    no_speculation                 true: up, but without drafts.
+    n_ctx                          the context of a slot, whatever was asked.
+    port_taken                     true: cannot bind.
+    text                           what it answers; over again if more tokens are asked for.
+    timings_factor                 `predicted_ms` is the true one times this.
+    router                         true: as without -m.
+
+Like the real one it reads LLAMA_ARG_* and refuses a model file that is missing or no GGUF, keeps prompts
+in its cache, closes the connection after a streamed answer although it has advertised it as alive, dies at
+once from a signal while it loads, and waits at SIGTERM for the clients of running requests to leave.
+"""
+
+import os
+import sys
+
+# The script's folder makes way for the repository's root: this file is started from anywhere.
+sys.path[0] = os.path.dirname(os.path.dirname(sys.path[0]))  # noqa: PTH120 - pathlib is not loaded for it
+
+if __name__ == "__main__":
+    from tests.support.fake_llama.app import main
+
+    main(sys.argv[1:], dict(os.environ))

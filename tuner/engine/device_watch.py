@@ -1,0 +1,35 @@
+"""The memory of the devices while a server runs, where a driver says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tuner.core.rig import Rig
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceWatch:
+    """Looks at the devices of a rig."""
+
+    rig: Rig
+    free_mib: Callable[[], Mapping[str, int]] = field(default=lambda: MappingProxyType({}))
+    """Free memory by device name, where a driver says; has to be quick and must not raise."""
+
+    @property
+    def endpoints(self) -> Mapping[str, str]:
+        """`host:port` of RPC devices to their names."""
+        return MappingProxyType({d.description: d.name for d in self.rig.devices if ":" in d.description})
+
+    def free_fraction(self) -> dict[str, float]:
+        """Part of each device's memory that is free now."""
+        free = self.free_mib()
+        return {
+            device.name: free[device.name] / device.total_mib
+            for device in self.rig.devices
+            if device.name in free and device.total_mib > 0
+        }

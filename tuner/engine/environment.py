@@ -1,0 +1,47 @@
+"""The environment of the servers: the user's own, less what would change them behind our back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+#: Marks every server that we start, so that an orphan is recognised even if its pid was never written down.
+TOKEN_VARIABLE = "SPLIT_RATIO_TUNER_TOKEN"  # noqa: S105 - a name, no secret
+
+#: Read by the engine and able to change what is measured: kept where the user sets them, and written down.
+_NOTED_PREFIXES = ("GGML_", "CUDA_", "NCCL_", "HIP_", "ROCR_", "HSA_")
+_PEER_ACCESS = "GGML_CUDA_P2P"
+
+
+def server_environment(inherited: Mapping[str, str], config_home: Path, *, allow_p2p: bool) -> dict[str, str]:
+    """The environment that every server and every probe gets.
+
+    `LLAMA_*` goes (options in disguise, and the key of somebody's API), Hugging Face's tokens go, the folder
+    of config files is an empty one, a crash does not fork gdb, and peer access is off unless it was asked
+    for: it can hang a machine or corrupt what it computes.
+
+    Args:
+        inherited: The user's environment.
+        config_home: An empty folder.
+        allow_p2p: Whether the user's own `GGML_CUDA_P2P` may stay.
+    """
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if not name.startswith(("LLAMA_", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"))
+    }
+    if not allow_p2p:
+        kept.pop(_PEER_ACCESS, None)
+    return {**kept, "XDG_CONFIG_HOME": str(config_home), "GGML_NO_BACKTRACE": "1"}
+
+
+def noted(environment: Mapping[str, str]) -> dict[str, str]:
+    """What of the user's own environment a measurement depends on, to be repeated with the command."""
+    return {
+        name: value
+        for name, value in sorted(environment.items())
+        if name.startswith(_NOTED_PREFIXES) and name != "GGML_NO_BACKTRACE"
+    }

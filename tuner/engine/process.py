@@ -1,0 +1,164 @@
+"""One llama-server as a child process: its own process group, its output in a file, ended for sure."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING, Self
+
+import psutil
+
+from tuner.engine.environment import TOKEN_VARIABLE
+from tuner.engine.patience import Patience
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+#: After SIGTERM a server finishes what it does; a second one ends it at once (server.cpp); then SIGKILL.
+FIRST_TERM_S = 10.0
+SECOND_TERM_S = 3.0
+#: A killed process can wait for its driver; so long is waited for the kernel to let go of it.
+KILL_S = 30.0
+POLL_S = 0.02
+
+
+class ServerProcess:
+    """A running server; leaving the context ends it.
+
+    Attributes:
+        pid: Its process id, which is also its process group.
+        started_at: Its start time as the kernel counts it, in seconds; with the pid it names one process.
+    """
+
+    def __init__(self, argv: Sequence[str], environment: Mapping[str, str], log_path: Path) -> None:
+        # to a file, not a pipe: nothing has to drain it
+        with log_path.open("wb") as log:
+            self._process = subprocess.Popen(
+                [*_dies_with_us(), *argv],
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+        self.log_path = log_path
+        self.started_at = psutil.Process(self.pid).create_time()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def exit_code(self) -> int | None:
+        """As `subprocess` gives it; None while it runs."""
+        return self._process.poll()
+
+    def log(self) -> str:
+        """Everything that it has printed so far."""
+        return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+    def log_size(self) -> int:
+        """Bytes printed so far: that it grows is a sign of life."""
+        return self.log_path.stat().st_size
+
+    def stop(self) -> int:
+        """End it and everything in its group, and wait until it is gone.
+
+        Returns:
+            Its exit code. If the kernel does not let go of it in time, the code of SIGKILL.
+        """
+        for sign, patience_s in ((signal.SIGTERM, FIRST_TERM_S), (signal.SIGTERM, SECOND_TERM_S)):
+            if self._process.poll() is not None:
+                break
+            self._signal(sign)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(patience_s)
+        self.kill()
+        return self._process.returncode if self._process.returncode is not None else -signal.SIGKILL
+
+    def kill(self) -> None:
+        """End the whole group at once; a server that died may have left children (gdb on a crash)."""
+        self._signal(signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(KILL_S)
+
+    def _signal(self, sign: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, sign)
+
+
+def _dies_with_us() -> list[str]:
+    """A prefix that has the kernel kill the server when the thread that starts it ends, however that ends.
+
+    Hence servers are started from the main thread. Where there is no `setpriv` (util-linux 2.33) a server can
+    outlive a killed tuner; then the next run ends it.
+    """
+    setpriv = shutil.which("setpriv")
+    return [] if setpriv is None else [setpriv, "--pdeathsig", "KILL", "--"]
+
+
+def end_orphan(pid: int, started_at: float, token: str) -> bool:
+    """End a server that a killed tuner has left behind.
+
+    It is recognised by pid and start time together, or by the token in its environment: never by its name or
+    its port.
+
+    Args:
+        pid: From the journal; 0 where the tuner died before it could write it down.
+        started_at: From the journal.
+        token: The token that was journalled before the launch.
+
+    Returns:
+        Whether one was found, and ended.
+    """
+    found = [process for process in _candidates(pid, started_at, token) if process.pid != os.getpid()]
+    for process in found:
+        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getpgid(process.pid) == process.pid:
+                os.killpg(process.pid, signal.SIGTERM)
+            else:
+                process.terminate()
+    for process in _still_alive(found, SECOND_TERM_S):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    _still_alive(found, KILL_S)
+    return bool(found)
+
+
+def _candidates(pid: int, started_at: float, token: str) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        # the kernel counts start times in ticks of 10 ms
+        if pid and abs((process := psutil.Process(pid)).create_time() - started_at) < 0.05:
+            return [process] if _lives(process) else []
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(TOKEN_VARIABLE) == token:
+                found.append(process)
+    return found
+
+
+def _still_alive(processes: Sequence[psutil.Process], patience_s: float) -> list[psutil.Process]:
+    """Wait until all have ended; those that have not when the time is over."""
+    patience = Patience(patience_s)
+    while (alive := [process for process in processes if _lives(process)]) and not patience.over:
+        time.sleep(POLL_S)
+    return alive
+
+
+def _lives(process: psutil.Process) -> bool:
+    """Whether it runs; one that has ended and is never collected (init of some containers) does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

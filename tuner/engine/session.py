@@ -1,0 +1,150 @@
+"""What is done with one running server: wait until it is ready, compare, warm up, ask, judge."""
+
+from __future__ import annotations
+
+import time
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from tuner.core.asked import Asked, sample_difference, server_difference
+from tuner.core.diagnosis import Death, diagnose
+from tuner.core.outcome import Kind, Outcome, Phase
+from tuner.engine.client import RequestFailed
+from tuner.engine.patience import Patience, Patiences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tuner.core.measurement import Sample
+    from tuner.core.workload import Prompt, Workload
+    from tuner.engine.client import Client
+    from tuner.engine.device_watch import DeviceWatch
+    from tuner.engine.process import ServerProcess
+
+POLL_S = 0.02
+#: A server whose connection broke is dying: so long is waited for its exit code.
+LAST_WORDS_S = 5.0
+WARMUP_TOKENS = 16
+
+
+class Session:
+    """What happens while one server runs; ends with an outcome, or with None where all went as asked."""
+
+    def __init__(
+        self,
+        asked: Asked,
+        workload: Workload,
+        *,
+        server: ServerProcess,
+        client: Client,
+        watch: DeviceWatch,
+        patiences: Patiences,
+        limit: Patience,
+        on_sample: Callable[[Sample], None],
+    ) -> None:
+        self._asked = asked
+        self._workload = workload
+        self._server = server
+        self._client = client
+        self._watch = watch
+        self._patiences = patiences
+        self._limit = limit
+        self._on_sample = on_sample
+        self.phase = Phase.LOAD
+        self.ready_at: float | None = None
+        self.samples: list[Sample] = []
+        self.outcome: Outcome | None = None
+        self._free_fraction: Mapping[str, float] = MappingProxyType({})
+
+    def end(self, outcome: Outcome) -> None:
+        """Let it end otherwise than by itself."""
+        self.outcome = outcome
+
+    def go(self) -> None:
+        """Load, compare with what was asked, warm up, and send each prompt once."""
+        self.outcome = self._wait_until_ready()
+        if self.outcome is not None:
+            return
+        self.ready_at = time.monotonic()
+        workload = self._workload
+        try:
+            asked, props = self._asked, self._client.props()
+            self.outcome = server_difference(asked, props, ())  # a router has no slots to ask for
+            self.outcome = self.outcome or server_difference(asked, props, self._client.slots())
+            if self.outcome is not None:
+                return
+            self.phase = Phase.WARMUP
+            self._ask(workload.prompt_set.warmup, min(WARMUP_TOKENS, workload.max_tokens))
+            self.phase = Phase.BENCHMARK
+            for prompt in workload.prompt_set.prompts:
+                sample = self._ask(prompt, workload.max_tokens)
+                self.outcome = sample_difference(sample, workload.max_tokens)
+                if self.outcome is not None:
+                    return
+                self.samples.append(sample)
+                self._on_sample(sample)
+        except RequestFailed as failure:
+            self.outcome = self._after(failure)
+
+    def _ask(self, prompt: Prompt, max_tokens: int) -> Sample:
+        self._look_at_memory()
+        deadlines = Patiences.request(prompt, max_tokens).within(self._limit.left_s)
+        return self._client.chat(prompt, self._workload, max_tokens=max_tokens, deadlines=deadlines)
+
+    def _wait_until_ready(self) -> Outcome | None:
+        deadline = Patience(self._patiences.load_s)
+        stall = Patience(self._patiences.stall_s)
+        size = self._server.log_size()
+        while True:
+            if self._server.exit_code() is not None:
+                return self._death()
+            if self._client.is_ready():
+                return None
+            self._look_at_memory()
+            if (now := self._server.log_size()) != size:
+                size, stall = now, Patience(self._patiences.stall_s)
+            if self._limit.over:
+                return self._time_is_over()
+            if stall.over:
+                return self._waited(Kind.HUNG, f"no line of log for {stall.seconds:.0f} s while loading")
+            if deadline.over:
+                return self._waited(Kind.TIMED_OUT, f"not ready after {deadline.seconds:.0f} s")
+            time.sleep(POLL_S)
+
+    def _after(self, failure: RequestFailed) -> Outcome:
+        """What a failed request means: a death, a hang, or a refusal of a server that lives on."""
+        if self._limit.over:
+            return self._time_is_over()
+        if failure.silent:
+            return self._waited(Kind.HUNG, str(failure))
+        if failure.refused:
+            return self._waited(Kind.NOT_AS_ASKED, str(failure))
+        patience = Patience(LAST_WORDS_S)
+        while self._server.exit_code() is None and not patience.over:
+            time.sleep(POLL_S)
+        if self._server.exit_code() is not None:
+            return self._death()
+        return self._waited(Kind.NOT_AS_ASKED, str(failure))
+
+    def _death(self) -> Outcome:
+        return diagnose(
+            Death(
+                log=self._server.log(),
+                exit_code=self._server.exit_code(),
+                phase=self.phase,
+                endpoints=self._watch.endpoints,
+                free_fraction=self._free_fraction,
+            )
+        )
+
+    def _look_at_memory(self) -> None:
+        """Keep how full the devices are while the server lives: it gives all back when it dies."""
+        free_fraction = self._watch.free_fraction()
+        if self._server.exit_code() is None:
+            self._free_fraction = MappingProxyType(free_fraction)
+
+    def _time_is_over(self) -> Outcome:
+        return Outcome(Kind.STOPPED, phase=self.phase, evidence="the run's time was over")
+
+    def _waited(self, kind: Kind, evidence: str) -> Outcome:
+        return Outcome(kind, phase=self.phase, evidence=evidence)
