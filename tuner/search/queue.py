@@ -1,0 +1,89 @@
+"""What to launch next: references, what has to be done again, starting candidates, then proposals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from tuner.core.space import broken_rule, full_cap
+from tuner.search.coordinates import BoundSpace, draw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tuner.core.candidate import Candidate
+    from tuner.core.launch import LaunchSpec
+    from tuner.core.options import Value
+    from tuner.core.trial import TrialRecord
+    from tuner.search.dimensions import Coordinate, Dimension
+
+#: So many proposals may be refused (known already, against a rule) before the space counts as used up.
+MAX_REFUSALS = 300
+
+
+class Draw(Protocol):
+    """One proposal being drawn."""
+
+    def suggest(self, dimension: Dimension) -> Coordinate:
+        """The sampler's value for a dimension."""
+
+    def refuse(self) -> None:
+        """The proposal will not be launched; the sampler is to move away from it."""
+
+
+class Sampler(Protocol):
+    """Proposes from what the study knows."""
+
+    def ask(self) -> Draw:
+        """Begin a proposal."""
+
+
+def pending(specs: Iterable[LaunchSpec], records: Sequence[TrialRecord]) -> LaunchSpec | None:
+    """The first of some launches that has not been made, or has to be made again."""
+    for spec in specs:
+        key = spec.candidate.key() if spec.candidate is not None else f"reference:{spec.reference}"
+        if wanted(key, records):
+            return spec
+    return None
+
+
+def again(records: Sequence[TrialRecord]) -> Candidate | None:
+    """A candidate whose last trial ended in a way that is tried again."""
+    for record in records:
+        if record.candidate is not None and wanted(record.key, records):
+            return record.candidate
+    return None
+
+
+def wanted(key: str, records: Sequence[TrialRecord]) -> bool:
+    """Whether something still has to be launched: it never was, or it ended by no fault of its own."""
+    tries = [record for record in records if record.key == key]
+    if not tries:
+        return True
+    outcome = tries[-1].outcome
+    return outcome is not None and len(tries) <= outcome.policy.retries
+
+
+def refusal(bound: BoundSpace, candidate: Candidate, records: Sequence[TrialRecord]) -> str | None:
+    """Why a proposal is not launched; None where it is."""
+    options: Mapping[str, Value] = candidate.options
+    rule = broken_rule(bound.space, options)
+    if rule is not None:
+        return f"breaks the rule {rule}"
+    if any(record.key == candidate.key() for record in records):
+        return "was tried already"
+    launched = [record.candidate.options for record in records if record.candidate is not None]
+    cap = full_cap(bound.space, options, launched)
+    if cap is not None:
+        return f"{cap.launches} launches of its kind are allowed and were made"
+    return None
+
+
+def propose(sampler: Sampler, bound: BoundSpace, refuses: Callable[[Candidate], bool]) -> Candidate | None:
+    """A new candidate of the sampler's; None where it finds none that is not refused."""
+    for _ in range(MAX_REFUSALS):
+        proposal = sampler.ask()
+        candidate = draw(bound, proposal.suggest)
+        if not refuses(candidate):
+            return candidate
+        proposal.refuse()
+    return None
