@@ -1,0 +1,1 @@
+"""What a command does over a whole run, against Protocols."""

@@ -1,0 +1,47 @@
+"""How much a run may use, and whether another launch fits into what is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tuner.core.launch import LaunchSpec
+    from tuner.core.trial import TrialRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Limits of a study over all its runs; None where there is none."""
+
+    seconds: float | None
+    launches: int | None
+
+    def why_over(self, records: Sequence[TrialRecord], used_s: float) -> str | None:
+        """Why nothing more is launched; None where something may be."""
+        if self.launches is not None and len(records) >= self.launches:
+            return f"all {self.launches} launches are made"
+        if self.seconds is not None and used_s >= self.seconds:
+            return f"its time of {self.seconds / 60:.1f} min is used up"
+        return None
+
+    def left_s(self, used_s: float) -> float | None:
+        """Seconds that are left; None where time is not limited."""
+        return None if self.seconds is None else max(self.seconds - used_s, 0.0)
+
+    def fits(self, spec: LaunchSpec, records: Sequence[TrialRecord], used_s: float) -> bool:
+        """Whether a launch is likely to end in time; as long as nothing is known, it is tried."""
+        expected_s = expected(spec, records)
+        return self.seconds is None or expected_s is None or used_s + expected_s <= self.seconds
+
+
+def expected(spec: LaunchSpec, records: Sequence[TrialRecord]) -> float | None:
+    """Seconds that a launch will take, from the measured ones of its split mode, else from all."""
+    measured = [record for record in records if record.score is not None]
+    mode = None if spec.candidate is None else spec.candidate.get("split-mode")
+    alike = [r.wall_s for r in measured if r.candidate is not None and r.candidate.get("split-mode") == mode]
+    every = [record.wall_s for record in measured]
+    return median(alike) if alike else median(every) if every else None

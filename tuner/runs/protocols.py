@@ -1,0 +1,59 @@
+"""What a run needs from the outside, as Protocols: an engine, a rig and a terminal are somebody else's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from tuner.core.interrupt import Interrupts
+    from tuner.core.launch import LaunchPlan, LaunchResult, LaunchSpec
+    from tuner.core.measurement import Sample
+    from tuner.core.trial import TrialRecord
+    from tuner.core.workload import Workload
+
+
+class Launcher(Protocol):
+    """Starts servers and measures them."""
+
+    def portable_argv(self, spec: LaunchSpec) -> list[str]:
+        """The command as a user would run it."""
+
+    def plan(self, spec: LaunchSpec) -> LaunchPlan:
+        """Everything that a launch needs, decided before it is journalled."""
+
+    def run(
+        self,
+        spec: LaunchSpec,
+        plan: LaunchPlan,
+        workload: Workload,
+        *,
+        log_path: Path,
+        on_spawn: Callable[[int, float], None],
+        on_sample: Callable[[Sample], None],
+        interrupts: Interrupts,
+        limit_s: float | None = None,
+    ) -> LaunchResult:
+        """Launch, measure, stop; after `limit_s` seconds stop wherever it is.
+
+        Raises:
+            EngineError: The binary cannot be started at all.
+        """
+
+
+class Progress(Protocol):
+    """Is told what happens; shows it or not."""
+
+    def note(self, text: str) -> None:
+        """Something that a reader of the run should know."""
+
+    def trial_begins(self, number: int, spec: LaunchSpec, why: str) -> None:
+        """A launch is about to be made."""
+
+    def sample(self, sample: Sample) -> None:
+        """A request was answered."""
+
+    def trial_ended(self, record: TrialRecord, records: Sequence[TrialRecord]) -> None:
+        """A launch was recorded; `records` holds it and all before."""

@@ -1,0 +1,139 @@
+"""The folder of one trial: what was launched, as which process, what came of it; on disk at each step."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner.core.launch import LaunchResult
+from tuner.errors import ResultsError
+
+if TYPE_CHECKING:
+    from tuner.core.launch import LaunchPlan, LaunchSpec
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchedProcess:
+    """What the journal knows of a server that was, or was about to be, started."""
+
+    pid: int
+    """0 where the tuner died before it could write it down."""
+    started_at: float
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFolder:
+    """`results/<study>/trials/<number>/`.
+
+    `launch.json` is written before the launch, `process.json` right after it, `result.json` when it has
+    ended.
+    """
+
+    path: Path
+
+    @classmethod
+    def of(cls, study_folder: Path, number: int) -> TrialFolder:
+        """The folder of a trial; it need not exist."""
+        return cls(study_folder / "trials" / str(number))
+
+    @property
+    def log_path(self) -> Path:
+        """Where the server's output goes."""
+        return self.path / "server.log"
+
+    def journal(self, spec: LaunchSpec, plan: LaunchPlan) -> None:
+        """Write down what is about to be launched.
+
+        Raises:
+            ResultsError: It cannot be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ResultsError(f"{self.path} cannot be made: {error.strerror or error}") from error
+        write_json(
+            self.path / "launch.json",
+            {
+                "label": spec.label,
+                "candidate": None if spec.candidate is None else spec.candidate.to_json(),
+                "reference": spec.reference,
+                "argv": list(plan.argv),
+                "environment": dict(plan.environment_changes),
+                "token": plan.token,
+            },
+        )
+
+    def record_process(self, pid: int, started_at: float) -> None:
+        """Write down which process was started."""
+        write_json(self.path / "process.json", {"pid": pid, "started_at": started_at})
+
+    def record_result(self, result: LaunchResult, wall_s: float) -> None:
+        """Write down what came of it, with every answer."""
+        write_json(self.path / "result.json", {**result.to_json(), "wall_s": wall_s})
+
+    def process(self) -> LaunchedProcess | None:
+        """What was, or was about to be, started; None where nothing was."""
+        launch = _read_json(self.path / "launch.json")
+        if launch is None:
+            return None
+        process = _read_json(self.path / "process.json") or {}
+        return LaunchedProcess(
+            pid=int(process.get("pid", 0)),
+            started_at=float(process.get("started_at", 0.0)),
+            token=str(launch.get("token", "")),
+        )
+
+    def result(self) -> tuple[LaunchResult, float] | None:
+        """What came of it and how long it took in seconds; None where it has no end on disk."""
+        document = _read_json(self.path / "result.json")
+        if document is None:
+            return None
+        try:
+            return LaunchResult.from_json(document), float(document["wall_s"])
+        except (KeyError, TypeError, ValueError):
+            return None
+
+
+def write_json(path: Path, document: Any) -> None:  # noqa: ANN401 - whatever JSON holds
+    """Write a file so that at every moment it is the old one or the new one, whole.
+
+    Raises:
+        ResultsError: It cannot be written.
+    """
+    write_text(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """As `write_json`, for any text.
+
+    Raises:
+        ResultsError: It cannot be written.
+    """
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
+        temporary = Path(name)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.chmod(0o644)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ResultsError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None  # never written, or cut by a power failure: the step did not happen
+    return document if isinstance(document, dict) else None

@@ -1,0 +1,198 @@
+"""The main job: propose, launch, record, until the budget is spent."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tuner.core.launch import LaunchResult, LaunchSpec
+from tuner.core.outcome import MAX_DEVICE_ERRORS_IN_A_ROW, Kind, Outcome
+from tuner.core.reserve import over_reserve
+from tuner.core.trial import TrialRecord
+from tuner.errors import EngineError, RigError
+from tuner.runs.trial_folder import TrialFolder
+from tuner.search.coordinates import BoundSpace, coordinates
+from tuner.search.queue import again, pending, propose, refusal, wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from tuner.core.candidate import Candidate
+    from tuner.core.interrupt import Interrupts
+    from tuner.core.rig import Device
+    from tuner.core.workload import Workload
+    from tuner.runs.budget import Budget
+    from tuner.runs.protocols import Launcher, Progress
+    from tuner.study import StudyStore
+
+
+@dataclass(frozen=True, slots=True)
+class TunePlan:
+    """What is to be tuned, decided before anything starts."""
+
+    bound: BoundSpace
+    references: tuple[LaunchSpec, ...]
+    """Measured first."""
+    starts: tuple[tuple[str, Candidate], ...]
+    """Tried next, with a word on why."""
+    candidate_spec: Callable[[Candidate], LaunchSpec]
+    """How a candidate is launched."""
+    workload: Workload
+    budget: Budget
+    devices: tuple[Device, ...]
+    reserve_mib: Mapping[str, int]
+    noted_environment: Mapping[str, str]
+    """The user's own variables that belong to every command."""
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a run ended."""
+
+    why: str
+    interrupted: bool = False
+
+
+class TuneRun:
+    """One run over a study, new or resumed.
+
+    Everything that a trial has taught is on disk before the next one begins.
+    """
+
+    def __init__(
+        self,
+        plan: TunePlan,
+        *,
+        store: StudyStore,
+        folder: Path,
+        launcher: Launcher,
+        progress: Progress,
+        interrupts: Interrupts,
+        publish: Callable[[Sequence[TrialRecord]], None],
+    ) -> None:
+        self._plan = plan
+        self._store = store
+        self._folder = folder
+        self._launcher = launcher
+        self._progress = progress
+        self._interrupts = interrupts
+        self._publish = publish
+        self._started = time.monotonic()
+
+    def run(self) -> Ending:
+        """Go on until the budget is spent, the space is used up, or somebody asks to stop.
+
+        Raises:
+            EngineError: The engine cannot be used, whatever the candidate.
+            RigError: The devices fail again and again.
+        """
+        self._settle()
+        records = self._store.records()
+        used_before_s = sum(record.wall_s for record in records)
+        self._publish(records)
+        while True:
+            used_s = used_before_s + time.monotonic() - self._started
+            if self._interrupts.requested:
+                return Ending("asked to stop", interrupted=True)
+            if (why_over := self._plan.budget.why_over(records, used_s)) is not None:
+                return Ending(why_over)
+            began = time.monotonic()
+            chosen = self._next(records)
+            if chosen is None:
+                return Ending("everything in the search space was tried")
+            spec, why = chosen
+            if not self._plan.budget.fits(spec, records, used_s):
+                return Ending("what is left of its time is too short for another launch")
+            record = self._trial(spec, why, began=began, limit_s=self._plan.budget.left_s(used_s))
+            records = self._store.records()
+            self._publish(records)
+            self._progress.trial_ended(record, records)
+            self._end_if_hopeless(records)
+
+    def _settle(self) -> None:
+        """Record what became of the trial that a killed tuner was in."""
+        for record in self._store.records():
+            if record.result is not None:
+                continue
+            folder = TrialFolder.of(self._folder, record.number)
+            found = folder.result()
+            if found is None:
+                stopped = LaunchResult(
+                    Outcome(Kind.STOPPED, evidence="the tuner was killed during this trial")
+                )
+                self._store.finish(replace(record, result=stopped))
+                self._progress.note(f"trial {record.number} was cut off when the tuner was killed")
+            else:
+                result, wall_s = found
+                self._store.finish(replace(record, result=result, wall_s=wall_s))
+
+    def _next(self, records: Sequence[TrialRecord]) -> tuple[LaunchSpec, str] | None:
+        plan = self._plan
+        reference = pending(plan.references, records)
+        if reference is not None:
+            return reference, "reference"
+        repeated = again(records)
+        if repeated is not None:
+            return plan.candidate_spec(repeated), "again"
+        for why, candidate in plan.starts:
+            if wanted(candidate.key(), records) and refusal(plan.bound, candidate, records) is None:
+                return plan.candidate_spec(candidate), why
+        sampler = self._store.sampler(plan.seed)
+        found = propose(sampler, plan.bound, lambda one: refusal(plan.bound, one, records) is not None)
+        return None if found is None else (plan.candidate_spec(found), "the sampler's proposal")
+
+    def _trial(self, spec: LaunchSpec, why: str, *, began: float, limit_s: float | None) -> TrialRecord:
+        plan = self._plan
+        launch = self._launcher.plan(spec)
+        argv = tuple(self._launcher.portable_argv(spec))
+        own = {} if spec.candidate is None else spec.candidate.environment
+        environment = {**plan.noted_environment, **spec.environment, **own}
+        place = [] if spec.candidate is None else coordinates(plan.bound, spec.candidate)
+        number = self._store.begin(spec, place, argv=argv, environment=environment)
+        folder = TrialFolder.of(self._folder, number)
+        folder.journal(spec, launch)
+        self._progress.trial_begins(number, spec, why)
+        result = self._launcher.run(
+            spec,
+            launch,
+            plan.workload,
+            log_path=folder.log_path,
+            on_spawn=folder.record_process,
+            on_sample=self._progress.sample,
+            interrupts=self._interrupts,
+            limit_s=limit_s,
+        )
+        if spec.candidate is not None and result.outcome.policy.measured:
+            over = over_reserve(result, plan.devices, plan.reserve_mib)
+            result = result if over is None else replace(result, outcome=over)
+        record = TrialRecord(
+            number=number,
+            candidate=spec.candidate,
+            reference=spec.reference,
+            argv=argv,
+            environment=environment,
+            result=result,
+            wall_s=time.monotonic() - began,
+        )
+        folder.record_result(result, record.wall_s)
+        self._store.finish(record)
+        return record
+
+    def _end_if_hopeless(self, records: Sequence[TrialRecord]) -> None:
+        last = records[-1]
+        outcome = last.outcome
+        if outcome is None:
+            return
+        if last.candidate is not None and outcome.policy.ends_run:
+            log = TrialFolder.of(self._folder, last.number).log_path
+            raise EngineError(f"trial {last.number}: {outcome.kind}: {outcome.evidence} (see {log})")
+        tail = records[-MAX_DEVICE_ERRORS_IN_A_ROW:]
+        errors = [r for r in tail if r.outcome is not None and r.outcome.kind is Kind.DEVICE_ERROR]
+        if len(errors) == MAX_DEVICE_ERRORS_IN_A_ROW:
+            raise RigError(
+                f"{len(errors)} device errors in a row, the last: {outcome.evidence}. Check the cards "
+                "(dmesg for XID errors, power, risers), then run the same command again: nothing is lost"
+            )
