@@ -1,0 +1,1 @@
+"""best.json, its schema and its exports."""

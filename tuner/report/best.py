@@ -1,0 +1,165 @@
+"""best.json: the best configuration so far, what it is compared with, and what all of it depends on."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+
+from tuner import __version__
+from tuner.core.measurement import Rates, rates_by_class
+from tuner.core.trial import TrialRecord, best_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SCHEMA_VERSION = 1
+
+
+def best_document(
+    records: Sequence[TrialRecord], facts: Mapping[str, Any], *, date: str
+) -> dict[str, Any] | None:
+    """Build best.json from a study.
+
+    Args:
+        records: All trials of the study.
+        facts: The study's facts: engine, devices, model, workload.
+        date: When this is written, ISO 8601 with offset.
+
+    Returns:
+        A document that satisfies the schema; None as long as nothing was measured.
+    """
+    winner = best_of(records)
+    if winner is None:
+        return None
+    references = _last_of_each_reference(records)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tuner_version": __version__,
+        "date": date,
+        "study": {**facts["study"], "trials": _counts(records)},
+        "winner": {
+            "trial": winner.number,
+            "reference": winner.reference,
+            **_command(winner),
+            "parameters": {} if winner.candidate is None else winner.candidate.to_json(),
+            **_rates(winner),
+            "memory_mib": _memory(winner),
+        },
+        "references": [
+            {
+                "name": record.reference,
+                "trial": record.number,
+                **_command(record),
+                "outcome": _outcome(record),
+                **_rates(record),
+                "winner_ratio": _ratio(winner, record),
+            }
+            for record in references
+        ],
+        **{key: facts[key] for key in ("engine", "devices", "model", "workload")},
+    }
+
+
+def check_best(document: Mapping[str, Any]) -> None:
+    """Check a document against the schema.
+
+    Raises:
+        jsonschema.ValidationError: It does not satisfy it.
+    """
+    _validator().validate(document)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of best.json, as shipped."""
+    text = resources.files("tuner.report").joinpath("best.schema.json").read_text(encoding="utf-8")
+    document: dict[str, Any] = json.loads(text)
+    return document
+
+
+def shell_command(argv: Sequence[str], environment: Mapping[str, str]) -> str:
+    """One line for a POSIX shell."""
+    assignments = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
+    return " ".join([*assignments, shlex.join(argv)])
+
+
+@cache
+def _validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(schema())
+
+
+def _last_of_each_reference(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    last = {r.reference: r for r in records if r.reference is not None and r.result is not None}
+    return list(last.values())
+
+
+def _command(record: TrialRecord) -> dict[str, Any]:
+    return {
+        "argv": list(record.argv),
+        "environment": dict(record.environment),
+        "command": shell_command(record.argv, record.environment),
+    }
+
+
+def _rates(record: TrialRecord) -> dict[str, Any]:
+    result, total = record.result, record.rates
+    if result is None or total is None:
+        return {"rates": None, "classes": {}}
+    return {
+        "rates": _rates_json(total),
+        "classes": {name: _rates_json(rates) for name, rates in rates_by_class(result.samples).items()},
+    }
+
+
+def _rates_json(rates: Rates) -> dict[str, Any]:
+    return {
+        "generation_tok_s": rates.generation_tok_s,
+        "generation_spread": rates.generation_spread,
+        "prompt_tok_s": rates.prompt_tok_s,
+        "ttft_s": rates.ttft_s,
+        "acceptance": rates.acceptance,
+        "drafted": rates.drafted,
+        "accepted": rates.accepted,
+        "requests": rates.n_samples,
+    }
+
+
+def _memory(record: TrialRecord) -> dict[str, Any]:
+    result = record.result
+    if result is None:
+        return {"buffers": {}, "free": {}}
+    return {"buffers": dict(result.buffers_mib), "free": dict(result.free_mib)}
+
+
+def _outcome(record: TrialRecord) -> dict[str, Any]:
+    outcome = record.outcome
+    if outcome is None:
+        return {"kind": "none", "sentence": "running", "evidence": "", "inferred": False}
+    return {
+        "kind": outcome.kind.value,
+        "sentence": outcome.sentence(),
+        "evidence": outcome.evidence,
+        "inferred": outcome.inferred,
+    }
+
+
+def _ratio(winner: TrialRecord, other: TrialRecord) -> float | None:
+    if winner.score is None or other.score is None:
+        return None
+    return winner.score / other.score
+
+
+def _counts(records: Sequence[TrialRecord]) -> dict[str, int]:
+    """Trials by how they ended: `measured`, or the kind of outcome; `total` counts all."""
+    counts: dict[str, int] = {"total": len(records)}
+    for record in records:
+        if record.outcome is None:
+            name = "running"
+        else:
+            name = "measured" if record.score is not None else record.outcome.kind.value
+        counts[name] = counts.get(name, 0) + 1
+    return counts
