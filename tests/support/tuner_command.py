@@ -1,0 +1,170 @@
+"""Runs the command `tuner` on the fake engine, in a folder of the test's own."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import psutil
+
+from tests.support.fake_engine import FakeEngine
+from tests.support.gguf_files import write_gguf
+from tuner.cli.app import main
+from tuner.study import StudyStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tuner.core.outcome import Kind
+    from tuner.core.trial import TrialRecord
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 60.0
+_POLL_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended, and what it said."""
+
+    code: object
+    stdout: str
+    stderr: str
+
+
+class TunerCommand:
+    """`tuner tune` on the fake, as quick as can be: one short request a launch, no modelled time is real.
+
+    Locks and temporary files go to the test's folder too, so that tests do not meet each other.
+    """
+
+    def __init__(self, folder: Path, fake: FakeEngine | None = None) -> None:
+        self.folder = folder
+        self.fake = FakeEngine(folder) if fake is None else fake
+        self.model = write_gguf(folder / "small.gguf")
+        self.results = folder / "results"
+        self.study = self.results / "mine"
+        (folder / "tmp").mkdir(exist_ok=True)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("LLAMA_", "GGML_"))}
+        return self.fake.environment(kept) | {"TMPDIR": str(self.folder / "tmp"), "COLUMNS": "160"}
+
+    def words(self, *options: str, model: Path | None = None, space: str = "quick") -> list[str]:
+        """The words of `tuner tune` behind the program; an option that is given again wins."""
+        return [
+            *("tune", str(model or self.model), "--server", str(self.fake.path), "--space", space),
+            *("--study", "mine", "--results", str(self.results), "--context", "2048"),
+            *("--prompts", "short", "--requests", "1", "--tokens", "8", "--yes", *options),
+        ]
+
+    def run(self, *words: str) -> Ended:
+        """A command to its end, in this process: starting Python would take longer than most commands do."""
+        said, complained = io.StringIO(), io.StringIO()
+        with ExitStack() as stack:
+            stack.enter_context(patch.dict(os.environ, self.environment, clear=True))
+            stack.enter_context(patch.object(tempfile, "tempdir", str(self.folder / "tmp")))
+            stack.enter_context(patch.object(sys, "argv", ["tuner", *words]))
+            stack.enter_context(redirect_stdout(said))
+            stack.enter_context(redirect_stderr(complained))
+            code: object = 0
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code
+        return Ended(code, said.getvalue(), complained.getvalue())
+
+    def run_apart(self, *words: str) -> Ended:
+        """As `run`, in a process of its own."""
+        ended = subprocess.run(
+            [sys.executable, "-m", "tuner", *words],
+            cwd=ROOT,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+    def tune(self, *options: str, space: str = "quick") -> Ended:
+        """A run that is to end well."""
+        ended = self.run(*self.words(*options, space=space))
+        assert ended.code == 0, ended
+        return ended
+
+    @contextmanager
+    def started(self, *options: str, space: str = "quick") -> Iterator[subprocess.Popen[bytes]]:
+        """A run that goes on, killed at the end if it still does."""
+        with (self.folder / "tuner.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tuner", *self.words(*options, space=space)],
+                cwd=ROOT,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait(DEADLINE_S)
+
+    def launches(self) -> list[dict[str, Any]]:
+        """Starts of servers, without those that were only asked for their help or devices."""
+        return [event for event in self.fake.events("start") if "-m" in event["argv"]]
+
+    def records(self) -> list[TrialRecord]:
+        return StudyStore.open(self.study / "study.db").records()
+
+    def best(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads((self.study / "best.json").read_text(encoding="utf-8"))
+        return document
+
+    def wait_until(self, met: Callable[[], object]) -> None:
+        """Wait for something that a started run does."""
+        end_s = time.monotonic() + DEADLINE_S
+        while not met():
+            assert time.monotonic() < end_s, (self.folder / "tuner.log").read_text(encoding="utf-8")
+            time.sleep(_POLL_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A study that exists, and what was said while it was made."""
+
+    command: TunerCommand
+    said: str
+
+
+def make_study(command: TunerCommand, launches: int) -> Made:
+    """Go on with a study in the default space; drafts never help there, and layer mode runs out of memory."""
+    command.fake = FakeEngine(command.folder).always(draft_acceptance=0)
+    command.fake.when({"split-mode": "layer"}, oom={"stage": "kv", "device": 1, "mib": 512})
+    return Made(command, command.tune("--launches", str(launches), space="dual-gpu").stdout)
+
+
+def kinds(records: list[TrialRecord]) -> list[Kind | None]:
+    """How trials ended; None for one that runs."""
+    return [None if record.outcome is None else record.outcome.kind for record in records]
+
+
+def lives(event: dict[str, Any]) -> bool:
+    """Whether the server of a start event still runs."""
+    try:
+        return psutil.Process(event["pid"]).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,52 @@
+"""The command `tuner`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tuner import __version__
+from tuner.cli.export import export
+from tuner.cli.show import show
+from tuner.cli.tune import tune
+from tuner.errors import TunerError
+
+CANNOT_GO_ON = 2
+
+app = typer.Typer(
+    name="tuner",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("tune")(tune)
+app.command("show")(show)
+app.command("export")(export)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"tuner {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Finds the fastest llama-server configuration for two GPUs that do not match, with proof."""
+
+
+def main() -> None:
+    """Run the command; an error of ours is one message on standard error and exit code 2."""
+    try:
+        app()
+    except TunerError as error:
+        # one line, whatever of an engine's or a library's words it quotes
+        typer.echo(f"error: {' '.join(str(error).splitlines())}", err=True)
+        sys.exit(CANNOT_GO_ON)

@@ -1,0 +1,75 @@
+"""What a run shows while it goes on: a line for each trial, so that it reads the same in a log file."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from tuner.cli.screen import duration
+from tuner.core.launch import ENGINE_DEFAULT
+from tuner.core.trial import best_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tuner.core.launch import LaunchSpec
+    from tuner.core.measurement import Sample
+    from tuner.core.trial import TrialRecord
+    from tuner.runs.budget import Budget
+
+
+class LineProgress:
+    """Says what happens, line by line."""
+
+    def __init__(self, say: Callable[[str], None], budget: Budget, used_before_s: float) -> None:
+        self._say = say
+        self._budget = budget
+        self._used_before_s = used_before_s
+        self._started = time.monotonic()
+        self._label = ""
+
+    def note(self, text: str) -> None:
+        """Something that a reader of the run should know."""
+        self._say(text)
+
+    def trial_begins(self, number: int, spec: LaunchSpec, why: str) -> None:
+        """A launch is about to be made."""
+        self._label = spec.label
+        self._say(
+            f"[{number:3d}] {self._clock()} {spec.label}" + (f"  ({why})" if why != "reference" else "")
+        )
+
+    def sample(self, sample: Sample) -> None:
+        """A request was answered: nothing is said, the trial's line says it all."""
+
+    def trial_ended(self, record: TrialRecord, records: Sequence[TrialRecord]) -> None:
+        """A launch was recorded."""
+        outcome, rates = record.outcome, record.rates
+        if rates is None or rates.generation_tok_s is None:
+            said = "no result" if outcome is None else f"{outcome.sentence()}: {outcome.evidence[:160]}"
+            self._say(f"      {said}")
+            return
+        parts = [f"{rates.generation_tok_s:.1f} tok/s"]
+        if rates.prompt_tok_s is not None:
+            parts.append(f"prompt {rates.prompt_tok_s:.0f} tok/s")
+        if rates.acceptance is not None:
+            parts.append(f"acceptance {rates.acceptance:.0%}")
+        if outcome is not None and not outcome.policy.may_win:
+            parts.append(f"{outcome.kind}: {outcome.evidence[:120]}")
+        best = best_of(records)
+        if best is not None and best.number == record.number and record.reference is None:
+            parts.append(f"best so far{_against(record, records)}")
+        self._say("      " + ", ".join(parts))
+
+    def _clock(self) -> str:
+        used_s = self._used_before_s + time.monotonic() - self._started
+        if self._budget.seconds is None:
+            return duration(used_s)
+        return f"{duration(max(self._budget.seconds - used_s, 0))} left"
+
+
+def _against(record: TrialRecord, records: Sequence[TrialRecord]) -> str:
+    reference = next((r for r in records if r.reference == ENGINE_DEFAULT and r.score is not None), None)
+    if reference is None or reference.score is None or record.score is None:
+        return ""
+    return f", {record.score / reference.score:.2f} times the engine's own choice"

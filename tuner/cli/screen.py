@@ -1,0 +1,117 @@
+"""The first screen: what will be used, what it costs, and what will never be done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tuner.cli.build.assembly import Assembly
+    from tuner.core.rig import Device
+
+#: Bits an element of the KV types that the first screen reckons with.
+_F16_BITS, _Q8_0_BITS = 16.0, 8.5
+#: A launch of a model that loads from the page cache, for the guess before anything was launched.
+_LOAD_BYTES_S = 2e9
+_GUESSED_TOK_S = 40.0
+
+
+def first_screen(assembly: Assembly) -> list[str]:
+    """The lines to show before anything starts."""
+    plan = assembly.plan
+    workload = plan.workload
+    lines = ["Devices, in the engine's order:"]
+    for device in assembly.rig.devices:
+        lines += _device(device, plan.reserve_mib[device.name])
+    lines += [
+        f"Engine: {assembly.engine.path}",
+        f"  {assembly.engine.version} [{assembly.engine.digest[:12]}]",
+        f"Model: {assembly.model.name}, {assembly.model.architecture}, {assembly.model.n_layers} layers, "
+        f"{assembly.model.size_bytes / 2**30:.2f} GiB"
+        + (f", {assembly.model.n_mtp_layers} MTP" if assembly.model.n_mtp_layers else ""),
+        f"  {_fit(assembly)}",
+        (
+            f"Search space: {plan.bound.space.name}, {assembly.context:,} tokens of context. "
+            f"{plan.bound.space.about}"
+        ),
+        (
+            f"Workload: {len(workload.prompt_set.prompts)} prompts of {workload.prompt_set.name}, "
+            f"{workload.max_tokens} tokens each, samplers from: {workload.sampling.source}"
+        ),
+        f"Budget: {_budget(assembly)}",
+        f"Results: {assembly.study_folder}",
+    ]
+    if assembly.notes:
+        lines += ["Decided before the search:", *(f"  - {note}" for note in assembly.notes)]
+    lines += [
+        "It never changes clocks or power limits, never touches a process that it did not start,",
+        "and its servers listen on 127.0.0.1 only.",
+    ]
+    return lines
+
+
+def _device(device: Device, reserve_mib: int) -> list[str]:
+    where = f" at {device.bus_id}" if device.bus_id else ""
+    stated = " (stated)" if device.stated else ""
+    lines = [
+        (
+            f"  {device.name}: {device.description}{where}, {device.free_mib:,} of {device.total_mib:,} MiB "
+            f"free{stated}, {reserve_mib:,} MiB to stay free"
+        )
+    ]
+    if device.used_by_others_mib or device.users:
+        users = ", ".join(
+            f"{user.name} (pid {user.pid}"
+            + (f", {user.used_mib:,} MiB)" if user.used_mib is not None else ")")
+            for user in device.users
+        )
+        lines.append(
+            f"    in use by others: {device.used_by_others_mib:,} MiB" + (f": {users}" if users else "")
+        )
+    return lines
+
+
+def _fit(assembly: Assembly) -> str:
+    """Whether weights and cache are smaller than what is free; the buffers are only known from a launch."""
+    model, plan = assembly.model, assembly.plan
+    free_mib = sum(d.free_mib - plan.reserve_mib[d.name] for d in assembly.rig.devices)
+    weights_mib = model.weights_bytes / 2**20
+    cache_mib = [model.kv_bytes(assembly.context, bits, bits) / 2**20 for bits in (_F16_BITS, _Q8_0_BITS)]
+    need = (
+        f"weights {weights_mib:,.0f} MiB, KV cache {cache_mib[0]:,.0f} MiB as f16 or {cache_mib[1]:,.0f} as "
+        f"q8_0, of {free_mib:,.0f} MiB to use"
+    )
+    if weights_mib + cache_mib[0] <= free_mib:
+        return f"fits: {need}, and compute buffers"
+    if weights_mib + cache_mib[1] <= free_mib:
+        return f"fits with a q8_0 cache only: {need}, and compute buffers"
+    return f"does not fit as a whole: {need}. Every launch may run out of memory: try less --context"
+
+
+def _budget(assembly: Assembly) -> str:
+    budget = assembly.plan.budget
+    workload = assembly.plan.workload
+    a_launch_s = (
+        2
+        + assembly.model.size_bytes / _LOAD_BYTES_S
+        + len(workload.prompt_set.prompts) * workload.max_tokens / _GUESSED_TOK_S
+    )
+    parts = []
+    if budget.seconds is not None:
+        many = max(int(budget.seconds / a_launch_s), 1)
+        parts.append(
+            f"{duration(budget.seconds)}, about {many:,} launches at a guess of {a_launch_s:.0f} s a launch"
+        )
+    if budget.launches is not None:
+        parts.append(
+            f"{budget.launches:,} launches, about {duration(budget.launches * a_launch_s)} at a guess of "
+            f"{a_launch_s:.0f} s a launch"
+        )
+    return "; at most ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """A duration as people say it: `4:05` minutes, or `7 h 30 min`."""
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02d} min"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

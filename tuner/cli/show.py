@@ -1,0 +1,59 @@
+"""`tuner show`: what a study holds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from tuner.cli.result_table import headline, label, summary, trials_table
+from tuner.cli.study_folder import DATABASE, find_study
+from tuner.core.candidate import format_value
+from tuner.study import StudyStore
+
+if TYPE_CHECKING:
+    from tuner.core.options import Value
+    from tuner.core.trial import TrialRecord
+
+
+def show(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="Name of a study, or its folder.")],
+    results: Annotated[Path, typer.Option(metavar="DIR", help="Where studies are kept.")] = Path("results"),
+    csv: Annotated[bool, typer.Option("--csv", help="All trials as CSV, for a spreadsheet.")] = False,
+) -> None:
+    """Show the trials of a study, its winner and its references."""
+    store = StudyStore.open(find_study(study, results) / DATABASE)
+    records = store.records()
+    if csv:
+        import pandas as pd  # noqa: PLC0415 - half a second that only this option needs
+
+        rows = []
+        for record in records:
+            rates, outcome = record.rates, record.outcome
+            rows.append(
+                {
+                    "trial": record.number,
+                    "configuration": label(record),
+                    "outcome": None if outcome is None else outcome.kind.value,
+                    "generation_tok_s": None if rates is None else rates.generation_tok_s,
+                    "prompt_tok_s": None if rates is None else rates.prompt_tok_s,
+                    "ttft_s": None if rates is None else rates.ttft_s,
+                    "acceptance": None if rates is None else rates.acceptance,
+                    "wall_s": record.wall_s,
+                    **{name: format_value(name, value) for name, value in _options(record)},
+                }
+            )
+        pd.DataFrame(rows, dtype=object).to_csv(sys.stdout, index=False)
+        return
+    console = Console()
+    console.print(trials_table(records))
+    console.print(summary(records))
+    for line in headline(records):
+        typer.echo(line)
+
+
+def _options(record: TrialRecord) -> tuple[tuple[str, Value], ...]:
+    return () if record.candidate is None else record.candidate.items

@@ -1,0 +1,51 @@
+"""Finding and opening a study's folder."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from tuner.errors import ResultsError, StudyError
+
+DATABASE = "study.db"
+BEST = "best.json"
+
+
+def find_study(study: str, results: Path) -> Path:
+    """The folder of a study: a path, or a name in the results folder.
+
+    Raises:
+        StudyError: There is none.
+    """
+    for folder in (Path(study), results / study):
+        if (folder / DATABASE).is_file():
+            return folder
+    known = sorted(path.parent.name for path in results.glob(f"*/{DATABASE}")) if results.is_dir() else []
+    there = f"studies in {results}: {', '.join(known)}" if known else f"{results} holds no study"
+    raise StudyError(f"{study}: no study there; {there}")
+
+
+def check_writable(folder: Path) -> None:
+    """Check that a study can be written there, and write nothing.
+
+    Raises:
+        ResultsError: It cannot.
+    """
+    place = folder
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        raise ResultsError(
+            f"{place} is in the way: results are to go to {folder}, choose another with --results"
+        )
+    if not os.access(place, os.W_OK | os.X_OK) or not _takes_a_file(place):
+        raise ResultsError(f"{place} cannot be written; choose another folder with --results")
+
+
+def _takes_a_file(folder: Path) -> bool:
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

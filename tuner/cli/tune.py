@@ -1,0 +1,135 @@
+"""`tuner tune`: its options."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.cli.build.options import TuneOptions
+from tuner.cli.option_values import duration_s, tokens
+from tuner.core.workload import Thinking
+from tuner.errors import PlatformError
+
+DEFAULT_BUDGET = "8h"
+
+
+def tune(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL.gguf", help="The model; of several shards, the first.")
+    ],
+    flags: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- FLAGS]...",
+            help="Flags of llama-server for every launch and export, untouched: --rpc, --mmproj, --lora.",
+        ),
+    ] = None,
+    server: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="The llama-server to tune; default: the one on the PATH."),
+    ] = None,
+    space: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|FILE", help="Search space: dual-gpu, quick, long-context, p2p, or a file."
+        ),
+    ] = "dual-gpu",
+    study: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the study; default: from model and space.")
+    ] = None,
+    results: Annotated[Path, typer.Option(metavar="DIR", help="Where studies are kept.")] = Path("results"),
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help=f"Time for the study, such as 8h or 45m; default {DEFAULT_BUDGET}."
+        ),
+    ] = None,
+    launches: Annotated[
+        int | None, typer.Option(metavar="N", help="Launches for the study, references included.")
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Tokens of context, such as 32k; default 16384 or the model's limit."),
+    ] = None,
+    devices: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Devices to use and their order, such as CUDA0,CUDA1.")
+    ] = None,
+    device_memory: Annotated[
+        str | None,
+        typer.Option(metavar="DEV=MIB,...", help="Memory of devices whose size the engine cannot see."),
+    ] = None,
+    reserve: Annotated[
+        str | None,
+        typer.Option(metavar="DEV=MIB,...", help="MiB to keep free on a device, such as 0=2048,1=256."),
+    ] = None,
+    current: Annotated[
+        str | None,
+        typer.Option(metavar="COMMAND", help='Your own command, measured first: "llama-server -ts 2,3 ...".'),
+    ] = None,
+    sampling: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST", help="Samplers, such as temp=0.6,top-k=20; default: --current's, the model's."
+        ),
+    ] = None,
+    thinking: Annotated[
+        Thinking, typer.Option(help="Whether a reasoning model is told to think.")
+    ] = Thinking.AUTO,
+    prompts: Annotated[
+        str,
+        typer.Option(metavar="NAME|FILE", help="Prompt set: default, short, or a JSONL file of messages."),
+    ] = "default",
+    requests: Annotated[int, typer.Option(metavar="N", help="Requests a launch: the first N prompts.")] = 5,
+    max_tokens: Annotated[
+        int, typer.Option("--tokens", metavar="N", help="Tokens generated a request.")
+    ] = 256,
+    draft_model: Annotated[
+        Path | None, typer.Option(metavar="GGUF", help="A draft model for --spec-type draft-simple.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sampler and of the requests.")] = 1,
+    allow_p2p: Annotated[
+        bool, typer.Option("--allow-p2p", help="Allow peer access between cards: it can hang or corrupt.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be launched, and stop.")
+    ] = False,
+) -> None:
+    """Find the fastest llama-server command for these devices.
+
+    Run the same command again to go on where it stopped: nothing that was measured is measured again.
+    """
+    if sys.platform != "linux":
+        raise PlatformError("tuner tune runs on Linux and WSL2; here, commands that only read files work")
+    if budget is None and launches is None:
+        budget = DEFAULT_BUDGET
+    options = TuneOptions(
+        model=model,
+        server=server,
+        space=space,
+        study=study,
+        results=results,
+        budget_s=None if budget is None else duration_s(budget),
+        launches=launches,
+        context=None if context is None else tokens(context),
+        devices=devices,
+        device_memory=device_memory,
+        reserve=reserve,
+        current=current,
+        sampling=sampling,
+        thinking=thinking,
+        prompts=prompts,
+        requests=requests,
+        max_tokens=max_tokens,
+        draft_model=draft_model,
+        seed=seed,
+        allow_p2p=allow_p2p,
+        flags=tuple(flags or ()),
+    )
+    # what runs needs Linux (file locks, signals); reading a study does not
+    from tuner.cli.tuning import run_tune  # noqa: PLC0415
+
+    run_tune(options, yes=yes, dry_run=dry_run)

@@ -1,0 +1,149 @@
+"""`tuner tune`: the run itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+
+from tuner.cli.build.assembly import Assembly, assemble
+from tuner.cli.progress import LineProgress
+from tuner.cli.result_table import headline, summary
+from tuner.cli.screen import first_screen
+from tuner.cli.study_folder import BEST, DATABASE, check_writable
+from tuner.core.trial import TrialRecord, best_of
+from tuner.engine.process import end_orphan
+from tuner.errors import ResultsError
+from tuner.report.best import best_document, check_best, shell_command
+from tuner.rig.lock import RigLock
+from tuner.runs.interrupt import SignalInterrupts
+from tuner.runs.orphans import end_orphans
+from tuner.runs.trial_folder import write_json
+from tuner.runs.tune import Ending, TuneRun
+from tuner.study import StudyStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tuner.cli.build.options import TuneOptions
+
+NOTHING_MEASURED = 1
+
+
+def run_tune(options: TuneOptions, *, yes: bool, dry_run: bool) -> None:
+    """Check, show, ask, run, conclude.
+
+    Raises:
+        TunerError: The run cannot start or go on.
+        typer.Exit: It ended otherwise than with a result.
+    """
+    with contextlib.ExitStack() as stack:
+        config_home = stack.enter_context(tempfile.TemporaryDirectory(prefix="split-ratio-tuner-"))
+        if not dry_run:
+            _take_study(options.study_folder, stack)
+        assembly = assemble(options, os.environ, Path(config_home), created=_now())
+        check_writable(assembly.study_folder)
+        for line in first_screen(assembly):
+            typer.echo(line)
+        if dry_run:
+            _print_launches(assembly)
+            return
+        if not yes and sys.stdin.isatty() and not typer.confirm("Start?", default=True):
+            typer.echo("Nothing was started.")
+            return
+        _run(assembly)
+
+
+def _take_study(folder: Path, stack: contextlib.ExitStack) -> None:
+    """Hold the study for this run, and free the devices of what a killed run of it has left."""
+    stack.enter_context(RigLock((str(folder.resolve()),), what="study"))
+    for number in end_orphans(folder, end_orphan):
+        typer.echo(f"Trial {number} was cut off and its server still ran; it is ended.")
+
+
+def _run(assembly: Assembly) -> None:
+    with RigLock(assembly.rig.identity), SignalInterrupts(_say_stopping) as interrupts:
+        folder = assembly.study_folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ResultsError(f"{folder} cannot be made: {error.strerror or error}") from error
+        store = StudyStore.for_run(folder / DATABASE, assembly.identity, assembly.facts)
+        before = store.records()
+        if before:
+            typer.echo(f"Going on with {folder}: {len(before)} trials are recorded.")
+        run = TuneRun(
+            assembly.plan,
+            store=store,
+            folder=folder,
+            launcher=assembly.launcher,
+            progress=LineProgress(
+                _say, assembly.plan.budget, used_before_s=sum(record.wall_s for record in before)
+            ),
+            interrupts=interrupts,
+            publish=_publisher(store, folder / BEST),
+        )
+        ending = run.run()
+        _conclude(ending, store.records(), folder)
+        if interrupts.received is not None:
+            raise typer.Exit(128 + interrupts.received)
+
+
+def _publisher(store: StudyStore, path: Path) -> Callable[[Sequence[TrialRecord]], None]:
+    """Writes best.json whenever the study's best or what it is compared with has changed."""
+    written: list[object] = []
+
+    def publish(records: Sequence[TrialRecord]) -> None:
+        document = best_document(records, store.facts, date=_now())
+        if document is None:
+            return
+        content = {key: value for key, value in document.items() if key != "date"}
+        if written != [content]:
+            check_best(document)
+            write_json(path, document)
+            written[:] = [content]
+
+    return publish
+
+
+def _conclude(ending: Ending, records: Sequence[TrialRecord], folder: Path) -> None:
+    typer.echo(f"The run ends: {ending.why}.")
+    Console(soft_wrap=False).print(summary(records))
+    for line in headline(records):
+        typer.echo(line)
+    if best_of(records) is not None:
+        typer.echo(f"Written: {folder / BEST}")
+    elif not ending.interrupted:
+        raise typer.Exit(NOTHING_MEASURED)
+
+
+def _print_launches(assembly: Assembly) -> None:
+    plan, launcher = assembly.plan, assembly.launcher
+    typer.echo("Would be launched first, in this order; then what the sampler proposes:")
+    specs = [(spec.label, spec) for spec in plan.references]
+    specs += [(why, plan.candidate_spec(candidate)) for why, candidate in plan.starts]
+    for why, spec in specs:
+        environment = {**spec.environment, **({} if spec.candidate is None else spec.candidate.environment)}
+        typer.echo(f"# {why}")
+        typer.echo(shell_command(launcher.portable_argv(spec), environment))
+
+
+def _say(text: str, *, err: bool = False) -> None:
+    """Print a line; a run does not end because the terminal it was started from is gone."""
+    with contextlib.suppress(OSError):
+        typer.echo(text, err=err)
+
+
+def _say_stopping() -> None:
+    _say("Stopping: the server is ended and the trial recorded. Once more ends at once.", err=True)
+
+
+def _now() -> str:
+    return datetime.now(UTC).astimezone().isoformat(timespec="seconds")
