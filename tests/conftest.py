@@ -1,0 +1,39 @@
+"""Fixtures of the real engine, model and device pair, for tests marked `server`."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import engine_setup
+from tests.support.rpc_pair import RpcPair
+
+
+@pytest.fixture(scope="session")
+def llama_server_path() -> Path:
+    return _installed(engine_setup.llama_server)
+
+
+@pytest.fixture(scope="session")
+def rpc_server_path() -> Path:
+    return _installed(engine_setup.rpc_server)
+
+
+@pytest.fixture(scope="session")
+def smollm2_path() -> Path:
+    return _installed(engine_setup.model_path)
+
+
+@pytest.fixture(scope="session")
+def rpc_pair(rpc_server_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RpcPair]:
+    with RpcPair(tmp_path_factory.mktemp("rpc-pair"), program=rpc_server_path) as pair:
+        pair.supervise()
+        yield pair
+
+
+def _installed(find: Callable[[], Path]) -> Path:
+    """Fails, never skips: a suite that passes without the engine would say nothing."""
+    try:
+        return find()
+    except engine_setup.EngineMissingError as error:
+        pytest.fail(f"run make engine: {error}", pytrace=False)

@@ -1,0 +1,22 @@
+"""What README.md says of the command line is what the command line says."""
+
+import re
+
+import pytest
+
+from tests.support.readme_help import README, blocks, commands, help_text
+from tuner.cli.space_files import shipped_spaces
+from tuner.core.outcome import Kind
+
+TEXT = README.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", commands())
+def test_each_help_text_stands_in_the_readme(command: str) -> None:
+    assert blocks(TEXT).get(command) == help_text(command), "run: make readme"
+
+
+def test_every_shipped_space_and_every_kind_of_outcome_is_explained() -> None:
+    words = set(re.findall(r"`([\w-]+)`", TEXT))
+    assert set(shipped_spaces()) <= words
+    assert {kind.value for kind in Kind} - {"none"} <= words
