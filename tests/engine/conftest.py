@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.fake_engine import FakeEngine
 from tests.support.launch_bench import Bench, make_bench
-from tuner.engine import launcher as launcher_module
 from tuner.engine import process as process_module
+from tuner.engine import session as session_module
 from tuner.engine.client import Deadlines
 from tuner.engine.patience import Patiences
 from tuner.engine.probe import probe
@@ -45,6 +45,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     patience = Patiences(load_s=0.6, stall_s=0.3)
     monkeypatch.setattr(Patiences, "of", lambda _model: patience)
     monkeypatch.setattr(Patiences, "request", lambda _prompt, _tokens: Deadlines(0.3, 0.3, 1.0))
-    monkeypatch.setattr(launcher_module, "LAST_WORDS_S", 0.1)
+    monkeypatch.setattr(session_module, "LAST_WORDS_S", 0.1)
     monkeypatch.setattr(process_module, "FIRST_TERM_S", 0.2)
     monkeypatch.setattr(process_module, "SECOND_TERM_S", 0.2)

@@ -19,9 +19,9 @@ from typing import Self
 
 from tests.support import engine_setup
 
-# Enough for 22 of SmolLM2's 31 units with a context of 8192 at f16, for 30 of them at q8_0. Where a
-# configuration fits to within a MiB (f16 22,9 here) the server itself runs out of memory in its first
-# computation and dies, whatever the limit: hence `supervise`.
+# Enough for 21 of SmolLM2's 31 units with a context of 8192 at f16, for 30 of them at q8_0. Where one more
+# fits to within a MiB (f16 22,9) the server itself runs out of memory in its first computation and dies:
+# hence `supervise`. Other limits only move that point.
 FAST_LIMIT_BYTES = 210 * 1024 * 1024
 FAST_THREADS = 2
 SLOW_THREADS = 4  # more than it has cores: that is what makes it slow
