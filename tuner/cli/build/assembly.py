@@ -1,0 +1,255 @@
+"""Everything that a run needs, checked and put together."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from tuner.cli.build.devices import build_rig, free_reader
+from tuner.cli.build.facts import build_facts, build_identity
+from tuner.cli.build.launches import (
+    candidate_specs,
+    engine_default,
+    parallel_of,
+    slot_context,
+    users_command,
+)
+from tuner.cli.build.workload import build_workload
+from tuner.cli.option_values import by_device
+from tuner.cli.space_files import load_space
+from tuner.core.options import OPTIONS, Value
+from tuner.core.reserve import default_reserve_mib
+from tuner.core.restriction import Abilities, restrict
+from tuner.core.space import broken_rule
+from tuner.engine.command_line import can_take, can_write
+from tuner.engine.device_watch import DeviceWatch
+from tuner.engine.environment import noted, server_environment
+from tuner.engine.gguf import read_model
+from tuner.engine.launcher import Launcher
+from tuner.engine.probe import probe
+from tuner.engine.user_command import (
+    UserCommand,
+    number,
+    option_value,
+    parse_command,
+    parse_extra,
+)
+from tuner.errors import EngineError, SpaceError, UsageError
+from tuner.runs.budget import Budget
+from tuner.runs.tune import TunePlan
+from tuner.search.coordinates import BoundSpace, complete
+from tuner.search.queue import propose
+from tuner.search.starts import starting_candidates
+from tuner.study import TpeSampler
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tuner.cli.build.options import TuneOptions
+    from tuner.core.candidate import Candidate
+    from tuner.core.identity import StudyIdentity
+    from tuner.core.model import ModelFile
+    from tuner.core.rig import Rig
+    from tuner.core.space import SearchSpace
+    from tuner.engine.command_line import UserFlag
+    from tuner.engine.probe import Engine
+
+DEFAULT_CONTEXT = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """Everything that a run needs."""
+
+    engine: Engine
+    model: ModelFile
+    rig: Rig
+    launcher: Launcher
+    plan: TunePlan
+    identity: StudyIdentity
+    facts: Mapping[str, Any]
+    study_folder: Path
+    context: int
+    notes: tuple[str, ...]
+    """What was dropped or decided, a sentence each."""
+
+
+def assemble(
+    options: TuneOptions, environ: Mapping[str, str], config_home: Path, *, created: str
+) -> Assembly:
+    """Check every option, ask the engine and the driver, cut the space to what is possible.
+
+    Args:
+        options: As typed.
+        environ: The user's environment.
+        config_home: An empty folder for the servers.
+        created: The date for a new study, ISO 8601.
+
+    Raises:
+        TunerError: The first thing that makes the run impossible.
+    """
+    options.check()
+    notes: list[str] = []
+    space = load_space(options.space)
+    model = read_model(options.model)
+    draft = None if options.draft_model is None else read_model(options.draft_model)
+    environment = server_environment(environ, config_home, allow_p2p=options.allow_p2p)
+    engine = probe(_server_path(options.server), environment)
+    extra = parse_extra(engine.help, list(options.flags))
+    current = None if options.current is None else parse_command(engine.help, options.current)
+    if current is not None:
+        notes += [f"--current: {flag} is left out, the tuner sets its own" for flag in current.left_out]
+    rig = build_rig(options, engine, environment, _value_of(extra, "rpc"))
+    imposed = _imposed(options, extra, current, space, model)
+    context = cast("int", imposed["ctx-size"])
+    if context > model.n_ctx_train > 0:
+        notes.append(
+            f"{context:,} tokens of context are more than the model was trained for ({model.n_ctx_train:,})"
+        )
+    left, dropped = restrict(space, _abilities(options, engine, model, rig, extra))
+    notes += dropped
+    if space.parameter("ctx-size") is not None:
+        notes.append(f"ctx-size: not searched, every candidate has {context:,} tokens; see --context")
+    bound = BoundSpace(left, rig.names, model.n_units, MappingProxyType(imposed))
+    settled = {**left.fixed, **imposed}
+    workload = build_workload(
+        options, current, model, n_ctx_slot=slot_context(settled, context), note=notes.append
+    )
+    default = engine_default(
+        engine.help,
+        context=context,
+        parallel=parallel_of(settled),
+        devices=rig.names if options.devices is not None else None,
+    )
+    reserve = {device.name: default_reserve_mib(device) for device in rig.devices}
+    if options.reserve is not None:
+        reserve |= by_device("--reserve", options.reserve, rig.names)
+    name = options.study_folder.name
+    return Assembly(
+        engine=engine,
+        model=model,
+        rig=rig,
+        launcher=Launcher(
+            engine=engine,
+            model=model,
+            watch=DeviceWatch(rig, free_reader(rig)),
+            environment=MappingProxyType(environment),
+            extra_flags=tuple(token for flag in extra for token in flag.tokens),
+            extra_names=frozenset(flag.name for flag in extra if flag.name is not None),
+        ),
+        plan=TunePlan(
+            bound=bound,
+            references=(default,) if current is None else (users_command(current, extra), default),
+            starts=_starts(bound, rig, options.seed),
+            candidate_spec=candidate_specs(context),
+            workload=workload,
+            budget=Budget(options.budget_s, options.launches),
+            devices=rig.devices,
+            reserve_mib=MappingProxyType(reserve),
+            noted_environment=MappingProxyType(noted(environment)),
+            seed=options.seed,
+        ),
+        identity=build_identity(
+            engine,
+            model,
+            rig,
+            bound=bound,
+            workload=workload,
+            extra=extra,
+            draft_fingerprint=None if draft is None else draft.fingerprint,
+        ),
+        facts=MappingProxyType(
+            build_facts(
+                engine,
+                model,
+                rig,
+                study={"name": name, "space": space.name, "seed": options.seed, "created": created},
+                workload=workload,
+                context=context,
+            )
+        ),
+        study_folder=options.study_folder,
+        context=context,
+        notes=tuple(notes),
+    )
+
+
+def _starts(bound: BoundSpace, rig: Rig, seed: int) -> tuple[tuple[str, Candidate], ...]:
+    """What to try first; where a space has nothing to begin with, it has to have something to propose."""
+    starts = tuple(starting_candidates(bound, rig.devices))
+    if not starts:
+        found = propose(
+            TpeSampler([], seed=seed), bound, lambda one: broken_rule(bound.space, one.options) is not None
+        )
+        if found is None:
+            rule = broken_rule(bound.space, complete(bound, {}).options)
+            raise SpaceError(
+                f"{bound.space.name}: no combination of its values was found that keeps its rules "
+                f"(the defaults break {rule}); relax a rule or add values"
+            )
+    return starts
+
+
+def _server_path(given: Path | None) -> Path:
+    if given is not None:
+        return given
+    found = shutil.which("llama-server")
+    if found is None:
+        raise EngineError("no llama-server on the PATH; give its path: --server /path/to/llama-server")
+    return Path(found)
+
+
+def _imposed(
+    options: TuneOptions,
+    extra: tuple[UserFlag, ...],
+    current: UserCommand | None,
+    space: SearchSpace,
+    model: ModelFile,
+) -> dict[str, Value]:
+    """What every candidate has: the user's own flags, the context, the draft model."""
+    imposed = {
+        flag.name: option_value(flag) for flag in extra if flag.name in OPTIONS and flag.name is not None
+    }
+    if "device" in imposed:
+        raise UsageError("choose devices with --devices, not with a flag after --")
+    if options.context is not None and "ctx-size" in imposed:
+        raise UsageError("--context and a flag after -- both set the context; keep one of the two")
+    if "ctx-size" not in imposed:
+        imposed["ctx-size"] = options.context or _context(current, space, model)
+    if options.draft_model is not None:
+        imposed["spec-draft-model"] = str(options.draft_model.resolve())
+    return imposed
+
+
+def _context(current: UserCommand | None, space: SearchSpace, model: ModelFile) -> int:
+    """The user's command's context, else the space's, else 16,384 or what the model was trained for."""
+    theirs = None if current is None else current.value("ctx-size")
+    if theirs is not None and (tokens := int(number(theirs, "--current: -c"))) > 0:
+        return tokens
+    fixed = space.fixed.get("ctx-size")
+    if isinstance(fixed, int):
+        return fixed
+    return min(DEFAULT_CONTEXT, model.n_ctx_train) if model.n_ctx_train > 0 else DEFAULT_CONTEXT
+
+
+def _abilities(
+    options: TuneOptions, engine: Engine, model: ModelFile, rig: Rig, extra: tuple[UserFlag, ...]
+) -> Abilities:
+    return Abilities(
+        can_write=lambda name: can_write(engine.help, name),
+        can_take=lambda name, value: can_take(engine.help, name, value),
+        architecture=model.architecture,
+        allows_tensor_split=model.allows_tensor_split,
+        has_mtp_layers=model.n_mtp_layers > 0,
+        has_draft_model=options.draft_model is not None or _value_of(extra, "spec-draft-model") is not None,
+        device_names=rig.names,
+        user_options=frozenset(flag.name for flag in extra if flag.name is not None),
+        allow_p2p=options.allow_p2p,
+    )
+
+
+def _value_of(flags: tuple[UserFlag, ...], name: str) -> str | None:
+    return next((flag.value for flag in reversed(flags) if flag.name == name), None)

@@ -1,0 +1,82 @@
+"""What is launched: the references in their own words, and candidates with what they can be asked back."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from tuner.core.asked import Asked
+from tuner.core.launch import CURRENT, ENGINE_DEFAULT, LaunchSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tuner.core.candidate import Candidate
+    from tuner.core.options import Value
+    from tuner.engine.help_text import HelpText
+    from tuner.engine.command_line import UserFlag
+    from tuner.engine.user_command import UserCommand
+
+
+def engine_default(
+    help_text: HelpText, *, context: int, parallel: int, devices: tuple[str, ...] | None
+) -> LaunchSpec:
+    """The engine's own choice at the same context and slots, and nothing else.
+
+    Args:
+        help_text: How this engine spells its flags.
+        context: Tokens, all slots together.
+        parallel: Slots.
+        devices: The devices that the user has chosen; None for all that the engine sees.
+    """
+    wanted = {"fit": "on", "ctx-size": str(context), "parallel": str(parallel)}
+    if devices is not None:
+        wanted["device"] = ",".join(devices)
+    spelled = {name: help_text.spelling(name) for name in wanted}
+    return LaunchSpec(
+        candidate=None,
+        reference=ENGINE_DEFAULT,
+        flags=tuple(word for name, flag in spelled.items() if flag is not None for word in (flag, wanted[name])),
+        asked=Asked(n_ctx_slot=context // parallel, n_parallel=parallel, drafts=None),
+    )
+
+
+def users_command(current: UserCommand, extra: tuple[UserFlag, ...]) -> LaunchSpec:
+    """The user's command as it is, with those of the extra flags that it does not hold."""
+    held = {flag.name or flag.tokens[0] for flag in current.flags}
+    missing = [token for flag in extra if (flag.name or flag.tokens[0]) not in held for token in flag.tokens]
+    return LaunchSpec(
+        candidate=None,
+        reference=CURRENT,
+        flags=(*missing, *current.argv),
+        environment=MappingProxyType(dict(current.environment)),
+        takes_extra=False,
+    )
+
+
+def candidate_specs(context: int) -> Callable[[Candidate], LaunchSpec]:
+    """How a candidate is launched at that context."""
+
+    def spec(candidate: Candidate) -> LaunchSpec:
+        options = candidate.options
+        return LaunchSpec(
+            candidate=candidate,
+            asked=Asked(
+                n_ctx_slot=slot_context(options, context),
+                n_parallel=parallel_of(options),
+                drafts=options.get("spec-type", "none") != "none",
+            ),
+        )
+
+    return spec
+
+
+def parallel_of(options: Mapping[str, Value]) -> int:
+    """Slots."""
+    value = options.get("parallel", 1)
+    return value if isinstance(value, int) else 1
+
+
+def slot_context(options: Mapping[str, Value], context: int) -> int:
+    """Tokens that one slot has: all of them where the cache is unified."""
+    return context if options.get("kv-unified") is True else context // max(parallel_of(options), 1)

@@ -1,0 +1,70 @@
+"""What the user asked for, as typed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from tuner.core.workload import Thinking
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class TuneOptions:
+    """The options of `tuner tune`."""
+
+    model: Path
+    server: Path | None
+    space: str
+    study: str | None
+    results: Path
+    budget_s: float | None
+    launches: int | None
+    context: int | None
+    devices: str | None
+    device_memory: str | None
+    reserve: str | None
+    current: str | None
+    sampling: str | None
+    thinking: Thinking
+    prompts: str
+    requests: int
+    max_tokens: int
+    draft_model: Path | None
+    seed: int
+    allow_p2p: bool
+    flags: tuple[str, ...]
+
+    @property
+    def study_folder(self) -> Path:
+        """Where the study is, or will be.
+
+        Raises:
+            UsageError: Its name cannot be one of a folder.
+        """
+        if self.study is None:
+            stem = re.sub(r"[^\w.+-]+", "-", self.model.stem).strip("-.") or "model"
+            return self.results / f"{stem}-{Path(self.space).stem}"
+        if _NAME.fullmatch(self.study) is None:
+            raise UsageError(f"--study {self.study!r}: letters, digits and . _ + - only; it names a folder")
+        return self.results / self.study
+
+    def check(self) -> None:
+        """Refuse numbers that make no sense.
+
+        Raises:
+            UsageError: The first that makes none.
+        """
+        for name, value, least in (
+            ("--launches", self.launches, 1),
+            ("--requests", self.requests, 1),
+            ("--tokens", self.max_tokens, 2),  # the first token comes out of the prompt pass
+        ):
+            if value is not None and value < least:
+                raise UsageError(f"{name}: must be at least {least}, got {value}")
