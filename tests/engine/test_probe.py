@@ -211,7 +211,7 @@ def test_rpc_server_that_does_not_answer_is_an_error_of_the_rig(tmp_path: Path, 
     said = "0.00.012.001 E Failed to connect to 127.0.0.1:50052"
     path = script(tmp_path / "bin", f"[ \"$1\" = --rpc ] && {{ echo '{said}' >&2; exit 1; }}\n{WRAPPER}")
     engine = probe(path, fake.environment())
-    with pytest.raises(RigError, match=r"Failed to connect to 127\.0\.0\.1:50052: start ggml-rpc-server"):
+    with pytest.raises(RigError, match=r"^Failed to connect to 127\.0\.0\.1:50052; start ggml-rpc-server"):
         list_devices(engine, fake.environment(), "127.0.0.1:50052")
 
 

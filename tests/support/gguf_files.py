@@ -90,6 +90,15 @@ def write_gguf(
     return path
 
 
+def write_sparse_gguf(path: Path, metadata: Mapping[str, object], tensors: Sequence[Tensor]) -> Path:
+    """Write a file of the right size and header whose weights are a hole: as large as one likes."""
+    header = _header(metadata, tensors)
+    with path.open("wb") as file:
+        file.write(header)
+        file.truncate(len(header) + sum(_padded(tensor.size_bytes) for tensor in tensors))
+    return path
+
+
 def write_shards(folder: Path, stem: str, count: int, metadata: Metadata | None = None) -> list[Path]:
     """Write a model in so many shards of one tensor each; only the first holds the model's metadata."""
     paths = []

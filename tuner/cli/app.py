@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from tuner import __version__
+from tuner.cli.diagnose import diagnose
+from tuner.cli.doctor import doctor
 from tuner.cli.export import export
 from tuner.cli.show import show
 from tuner.cli.tune import tune
@@ -22,9 +24,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("doctor")(doctor)
 app.command("tune")(tune)
 app.command("show")(show)
 app.command("export")(export)
+app.command("diagnose")(diagnose)
 
 
 def _version(value: bool) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tuner.core.rig import Device
 from tuner.engine.help_text import HelpText
+from tuner.engine.linked import linked_libraries
 from tuner.errors import EngineError, RigError
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ RPC_TIMEOUT_S = 20.0
 _DEVICE = re.compile(
     r"^\s*(?P<name>[A-Za-z][\w.]*): (?P<description>.*) \((?P<total>\d+) MiB, (?P<free>\d+) MiB free\)\s*$"
 )
-_LIBRARY = re.compile(r"=> (\S+) \(0x")
 _VERSION = re.compile(r"version:.*")
 _OWN_LIBRARY = re.compile(r"lib(ggml|llama|mtmd)[\w.-]*\.so")
+_NO_CONNECTION = "Failed to connect"
 _SIGILL = -4
 _NO_LIBRARY = 127
 
@@ -90,9 +91,10 @@ def list_devices(engine: Engine, environment: Mapping[str, str], rpc: str | None
     answer = _ask(engine.path, [*flags, "--list-devices"], environment, check=False)
     if answer.returncode != 0:
         said = (answer.stderr + answer.stdout).strip().splitlines()
-        lost = next((line for line in said if "Failed to connect" in line), None)
+        lost = next((line for line in said if _NO_CONNECTION in line), None)
         if lost is not None:
-            raise RigError(f"{lost.strip()}: start ggml-rpc-server there, or correct --rpc {rpc}")
+            text = lost[lost.index(_NO_CONNECTION) :].strip()
+            raise RigError(f"{text}; start ggml-rpc-server there, or correct --rpc {rpc}")
         raise EngineError(f"{engine.path} --list-devices ended with {answer.returncode}: {_tail(said)}")
     rows = (_DEVICE.match(line) for line in answer.stdout.splitlines())
     return tuple(
@@ -140,31 +142,20 @@ def _ask(
 
 def _digest(path: Path, environment: Mapping[str, str]) -> str:
     digest = hashlib.sha256()
-    for file in (path, *_own_libraries(path, environment)):
+    for file in (path, *own_libraries(path, environment)):
         digest.update(file.name.encode())
         with file.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()
 
 
-def _own_libraries(path: Path, environment: Mapping[str, str]) -> list[Path]:
+def own_libraries(path: Path, environment: Mapping[str, str]) -> list[Path]:
     """Libraries of llama.cpp that the binary loads or, as back ends, may load from its own folder."""
     found = {file.resolve() for file in path.parent.iterdir() if _OWN_LIBRARY.match(file.name)}
-    try:
-        linked = subprocess.run(
-            ["ldd", str(path)],  # noqa: S607 - wherever this system keeps it
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=PROBE_TIMEOUT_S,
-            check=False,
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        linked = ""  # no ldd here: what lies beside the binary is all that can be known
     found |= {
-        Path(name).resolve() for name in _LIBRARY.findall(linked) if _OWN_LIBRARY.match(Path(name).name)
+        Path(name).resolve()
+        for name in linked_libraries(path, environment)
+        if _OWN_LIBRARY.match(Path(name).name)
     }
     return sorted((file for file in found if file.is_file()), key=lambda file: (file.name, str(file)))
 

@@ -1,0 +1,73 @@
+"""A checkup on the terminal: a line or two for each check, and what they come to."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import typer
+
+from tuner.core.checkup.check import Level, count, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tuner.core.checkup.check import Check
+
+_COLOURS = {
+    Level.OK: typer.colors.GREEN,
+    Level.WARNING: typer.colors.YELLOW,
+    Level.PROBLEM: typer.colors.RED,
+    Level.UNKNOWN: typer.colors.CYAN,
+}
+_TOPIC_WIDTH, _LEVEL_WIDTH = 9, 9
+_INDENT = _TOPIC_WIDTH + _LEVEL_WIDTH
+_NARROWEST, _WIDEST = 60, 140
+
+
+def checkup_screen(checks: Sequence[Check], columns: int) -> list[str]:
+    """The lines to show.
+
+    Args:
+        checks: In the order of their topics.
+        columns: Of the terminal.
+    """
+    width = min(max(columns, _NARROWEST), _WIDEST)
+    lines: list[str] = []
+    topic = None
+    for check in joined(checks):
+        head = "" if check.topic is topic else check.topic.value
+        topic = check.topic
+        lines += _lines(check, head, width)
+    return [*lines, "", _sum(checks)]
+
+
+def _lines(check: Check, head: str, width: int) -> list[str]:
+    said = f"{check.subject}: {check.text}" if check.subject else check.text
+    first, *others = _wrapped(said, width)
+    if check.remedy and check.level is not Level.OK:
+        others += _wrapped(check.remedy, width, mark="-> ")
+    level = typer.style(check.level.value.ljust(_LEVEL_WIDTH), fg=_COLOURS[check.level])
+    return [f"{head:<{_TOPIC_WIDTH}}{level}{first}", *(" " * _INDENT + line for line in others)]
+
+
+def _wrapped(text: str, width: int, mark: str = "") -> list[str]:
+    return textwrap.wrap(
+        text,
+        width - _INDENT,
+        initial_indent=mark,
+        subsequent_indent=" " * len(mark),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _sum(checks: Sequence[Check]) -> str:
+    problems, warnings, unknown = (
+        count(checks, level) for level in (Level.PROBLEM, Level.WARNING, Level.UNKNOWN)
+    )
+    parts = [f"{problems or 'No'} {'problem' if problems == 1 else 'problems'}"]
+    parts.append(f"{warnings or 'no'} {'warning' if warnings == 1 else 'warnings'}")
+    if unknown:
+        parts.append(f"{unknown} that could not be checked")
+    return f"{', '.join(parts)}."
