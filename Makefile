@@ -10,7 +10,7 @@ T    ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine demo test check format readme bench-overhead clean
+.PHONY: help setup engine demo test check format readme bench-overhead chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,10 @@ readme: setup ## write the commands' help texts into README.md
 bench-overhead: setup ## measure what the tuner itself costs a trial
 	@echo "bench-overhead: measuring the tuner's own time per trial"
 	@$(BIN)/python -m tests.bench.overhead
+
+chaos: setup ## let all go wrong that can in a night: servers that fail, full disks, kills; ARGS="--seed 7"
+	@echo "chaos: failing servers, full disks and 200 kills: 5 to 9 minutes on two cores"
+	@$(BIN)/python -m tests.chaos $(ARGS)
 
 clean: ## remove .venv and all caches; results/ stays
 	@echo "clean: removing $(VENV) and the caches"

@@ -134,6 +134,12 @@ def test_first_rule_that_holds_counts_over_the_defaults(fake: FakeEngine) -> Non
     assert fake.fail("-md", str(fake.model)).returncode == 3
 
 
+def test_rule_with_a_number_of_times_is_used_up(fake: FakeEngine) -> None:
+    fake.always(exit=3).when({"sm": "tensor"}, times=2, exit=4)
+    tensor = [fake.fail("-sm", "tensor").returncode for _ in range(2)]
+    assert [*tensor, fake.fail().returncode, fake.fail("-sm", "tensor").returncode] == [4, 4, 3, 3]
+
+
 @pytest.mark.parametrize("do", [{"no_such_key": 1}, {"hang": "forever"}, {"oom": {"stage": "x"}}])
 def test_senseless_rule_is_no_server_failure(fake: FakeEngine, do: dict[str, Any]) -> None:
     ended = fake.always(**do).fail()
@@ -240,6 +246,11 @@ def test_it_kills_itself_with_the_lines_it_was_given(fake: FakeEngine) -> None:
     assert "CUDA error: an illegal memory access" in ended.stderr
 
 
+@pytest.mark.parametrize("number", [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGUSR1])
+def test_signal_that_python_ignores_kills_it_too(fake: FakeEngine, number: signal.Signals) -> None:
+    assert fake.always(signal=number).fail().returncode == -number
+
+
 def test_death_in_warmup_comes_after_the_buffers(fake: FakeEngine) -> None:
     ended = fake.always(die_in="warmup").fail("-lv", "4")
     assert ended.returncode == -signal.SIGABRT
@@ -287,6 +298,27 @@ def test_log_switches_take_the_prefix_away(fake: FakeEngine) -> None:
 def test_flood_comes_in_the_middle_of_the_load(fake: FakeEngine) -> None:
     with fake.always(log_flood_mib=2).serving() as server:
         assert len(server.log) > 2 * 1024 * 1024
+
+
+def test_load_may_talk_for_ever(fake: FakeEngine) -> None:
+    with fake.always(hang="load-talking").started() as server:
+        server.wait_for_log("(?s)still loading.*still loading")
+        assert "listening" not in server.log
+
+
+@pytest.mark.parametrize("do", [{}, {"log_flood_mib": 1}])
+def test_full_disk_takes_the_log_and_nothing_else(fake: FakeEngine, do: dict[str, Any]) -> None:
+    fake.always(exit=3, die_in="warmup", **do)
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [fake.path, "-m", fake.model, "--port", "0"],
+            env=fake.environment(),
+            stdout=full,
+            stderr=full,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+    assert ended.returncode == 3
 
 
 # Endpoints
@@ -543,6 +575,18 @@ def test_hung_stream_stops_at_its_place(fake: FakeEngine, hang: str, events: int
         server.process.terminate()
         assert server.wait() == 0
     assert len(received) == events
+
+
+def test_hang_after_an_idle_gap_lets_the_first_request_through(fake: FakeEngine) -> None:
+    body = chat_body("Count.", stream=True, **EXACT)
+    first: list[str] = []
+    second: list[str] = []
+    with fake.always(hang="after-idle").serving() as server:
+        read_stream(server.url, body, first)
+        with pytest.raises(httpx.ReadTimeout):
+            read_stream(server.url, body, second)
+    assert first[-1] == "data: [DONE]"
+    assert second == []
 
 
 def read_stream(url: str, body: dict[str, Any], received: list[str]) -> None:

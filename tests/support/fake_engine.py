@@ -75,9 +75,12 @@ class FakeEngine:
         self._defaults |= do
         return self._write()
 
-    def when(self, conditions: Mapping[str, object], /, **do: object) -> Self:
-        """Adds a rule behind those that are there: `when({"split-mode": "tensor"}, hang="load")`."""
-        self._rules.append({"when": dict(conditions), "do": do})
+    def when(self, conditions: Mapping[str, object], /, *, times: int | None = None, **do: object) -> Self:
+        """Adds a rule behind those that are there: `when({"split-mode": "tensor"}, hang="load")`.
+
+        With `times` it holds for so many launches only.
+        """
+        self._rules.append({"when": dict(conditions), "times": times, "do": do})
         return self._write()
 
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -18,7 +18,8 @@ Environment:
 
 A rule is {"when": {option: value, ...}, "do": {...}}. Options go by any of their spellings without dashes,
 values are compared as text, switches are "on" and "off", null is "not given". The first rule that holds
-counts; its `do` overrides the defaults. A rule that makes no sense ends the fake with exit code 70.
+counts; its `do` overrides the defaults. With "times": n beside them a rule holds for its first n launches
+only (counted in FAKE_EVENTS). A rule that makes no sense ends the fake with exit code 70.
 
     load_s, tok_s, prompt_tok_s    how long a load takes (modelled) and the speeds; without them: devices of
                                    60 and 30 tok/s by `-ts`, one after the other (layer), the slower half and
@@ -32,7 +33,8 @@ counts; its `do` overrides the defaults. A rule that makes no sense ends the fak
     die_in                         load | warmup | request:K: when exit or signal is due; alone, an assert.
     log                            lines for the log, written when it dies, or else at the end of the load.
     log_flood_mib                  so much more log in the middle of the load.
-    hang                           load | first-token | mid-stream.
+    hang                           load | load-talking | first-token | mid-stream | after-idle (at the first
+                                   token of every request but the first).
     ignore_sigterm                 true.
     garbage                        true: cut JSON in chat answers; or the paths that answer so.
     half_close                     true: the connection ends in the middle of an answer.

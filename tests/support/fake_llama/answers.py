@@ -146,7 +146,7 @@ def props(plan: Plan, build: Build) -> Json:
         # `speculative.types` is always "none" here, in the engine too.
         "default_generation_settings": {"params": _params(-1, "none"), "n_ctx": plan.n_ctx_slot},
         "total_slots": plan.slot_count,
-        "model_alias": plan.model,
+        "model_alias": plan.alias,
         "model_ftype": "Q8_0",
         "model_path": plan.model,
         "modalities": {"vision": False, "video": False, "audio": False},
@@ -194,8 +194,8 @@ def models(plan: Plan) -> Json:
         "ftype": "Q8_0",
     }
     entry = {
-        "id": plan.model,
-        "aliases": [plan.model],
+        "id": plan.alias,
+        "aliases": [plan.alias],
         "tags": [],
         "object": "model",
         "created": int(time.time()),

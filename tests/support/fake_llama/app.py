@@ -64,7 +64,7 @@ def main(argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
         if arguments.get("help"):
             sys.stdout.write(build.help_text())
             sys.exit(0)
-        told = behaviour(read_rules(environment.get("FAKE_RULES")), arguments)
+        told = behaviour(read_rules(environment.get("FAKE_RULES")), arguments, events)
     except RefusedError as error:
         sys.stderr.write(str(error))
         Process(Behaviour(), engine_log, events).exit(1)
@@ -97,6 +97,8 @@ def _run(
 ) -> NoReturn:
     if told.ignore_sigterm:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if told.signal in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(told.signal, signal.SIG_DFL)  # Python ignores these two
     process = Process(told, engine_log, events)
     clock = Clock(float(environment.get("FAKE_TIME_SCALE", "0")))
     plan = Plan(arguments, told, build, machine)

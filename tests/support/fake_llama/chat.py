@@ -74,6 +74,8 @@ class Chat:
             self._die_if_due(number)
             completion = self._completer.complete(asked, slot.cached_prompt)
             slot.remember(number, asked)
+            if self._hangs_at_once(number, asked):
+                connection.wait(None)
             self._deliver(connection, asked, completion, f"id  {slot.number} | task {number} |")
 
     def _die_if_due(self, number: int) -> None:
@@ -82,10 +84,15 @@ class Chat:
         if number == due:
             self._failures.request()
 
+    def _hangs_at_once(self, number: int, asked: ChatRequest) -> bool:
+        """Whether no token ever comes; after an idle gap none comes from the second request on."""
+        hang = self._behaviour.hang
+        if hang == "after-idle":
+            return number > 1
+        return hang == "first-token" or (hang == "mid-stream" and not asked.stream)
+
     def _deliver(self, connection: Connection, asked: ChatRequest, completion: Completion, task: str) -> None:
         told = self._behaviour
-        if told.hang == "first-token" or (told.hang and not asked.stream):
-            connection.wait(None)
         connection.wait(completion.timings.prompt_ms / 1e3 * self._clock.scale)
         if asked.stream:
             self._stream(connection, asked, completion, task)

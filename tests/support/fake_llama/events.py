@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 
 class Events:
@@ -21,3 +22,11 @@ class Events:
             os.write(file, line.encode())
         finally:
             os.close(file)
+
+    def count(self, event: str, **facts: object) -> int:
+        """How often that was written so far, by whichever server."""
+        if self._path is None or not Path(self._path).exists():
+            return 0
+        wanted = {"event": event, **facts}
+        found = (json.loads(line) for line in Path(self._path).read_text().splitlines())
+        return sum(all(one.get(name) == fact for name, fact in wanted.items()) for one in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tests.support.fake_llama.rules import Behaviour
 
 _QUANTISED = ("q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+_TALK_EVERY_S = 0.05
 _INPUT_SHARE = 0.05
 """Of the weights: the input embedding, which stays on the host."""
 
@@ -101,6 +103,9 @@ class Loader:
         self._log.flood(self._behaviour.log_flood_mib)
         if self._behaviour.hang == "load":
             threading.Event().wait()
+        while self._behaviour.hang == "load-talking":
+            engine_log.info("load_tensors: still loading")
+            time.sleep(_TALK_EVERY_S)
         self._failures.weights()
         engine_log.trace("load_tensors: offloading output layer to GPU")
         engine_log.trace(f"load_tensors: offloading {LAYERS} repeating layers to GPU")

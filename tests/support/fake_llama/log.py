@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import TYPE_CHECKING
@@ -79,5 +80,8 @@ class Log:
         data = text.encode()
         for file in self._files:
             rest = data
-            while rest:
-                rest = rest[os.write(file, rest) :]
+            with contextlib.suppress(
+                OSError
+            ):  # a full disk stops no engine: nobody looks whether a line got out
+                while rest:
+                    rest = rest[os.write(file, rest) :]

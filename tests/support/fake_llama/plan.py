@@ -60,6 +60,7 @@ class Plan:
         self._arguments = arguments
         self._behaviour = behaviour
         self.model = arguments.text("model", "")
+        self.alias = arguments.text("alias", self.model)
         self.split_mode = arguments.text("split-mode", "layer")
         self.devices = self._chosen(machine)
         self.shares = self._shares()

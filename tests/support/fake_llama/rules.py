@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.support.fake_llama.arguments import Arguments
+    from tests.support.fake_llama.events import Events
 
 OOM_STAGES = ("weights", "kv", "compute", "compute-soft", "draft", "nccl", "runtime")
-HANGS = ("load", "first-token", "mid-stream")
+HANGS = ("load", "load-talking", "first-token", "mid-stream", "after-idle")
 DEATHS = ("load", "warmup", "request")
 CHAT = "/v1/chat/completions"
 
@@ -83,18 +84,28 @@ def read_rules(source: str | None) -> dict[str, Any]:
     return {"rules": found.get("rules", []), "defaults": found.get("defaults", {})}
 
 
-def behaviour(rules: Mapping[str, Any], arguments: Arguments) -> Behaviour:
-    """The defaults, overridden by the first rule whose conditions all hold.
+def behaviour(rules: Mapping[str, Any], arguments: Arguments, events: Events) -> Behaviour:
+    """The defaults, overridden by the first rule whose conditions all hold and that is not used up.
 
     Raises:
         RuleError: A rule names an option or a key that does not exist.
     """
     do = dict(rules["defaults"])
-    for rule in rules["rules"]:
-        if _holds(rule.get("when", {}), arguments):
+    for index, rule in enumerate(rules["rules"]):
+        if _holds(rule.get("when", {}), arguments) and _is_left(index, rule.get("times"), events):
             do |= rule["do"]
             break
     return _behaviour(do)
+
+
+def _is_left(index: int, times: int | None, events: Events) -> bool:
+    """Whether a rule that holds for some launches only still does; if so, this launch is one of them."""
+    if times is None:
+        return True
+    if events.count("rule", index=index) >= times:
+        return False
+    events.add("rule", index=index)
+    return True
 
 
 def _holds(when: Mapping[str, Any], arguments: Arguments) -> bool:
