@@ -8,6 +8,7 @@ that a killed tuner left RUNNING is not counted by anyone.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import warnings
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from tuner.errors import StudyError
 from tuner.search.dimensions import Categorical, Coordinate, Dimension, Integer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tuner.core.launch import LaunchSpec
@@ -169,8 +170,9 @@ class StudyStore:
             distributions={dimension.name: _distribution(dimension) for dimension, _ in place},
             user_attrs=attributes,
         )
-        trial_id = self._storage.create_new_trial(self._study_id, template)
-        return self._storage.get_trial_number_from_id(trial_id)
+        with self._writing():
+            trial_id = self._storage.create_new_trial(self._study_id, template)
+            return self._storage.get_trial_number_from_id(trial_id)
 
     def finish(self, record: TrialRecord) -> None:
         """Record how a trial ended.
@@ -190,12 +192,24 @@ class StudyStore:
         document = result.to_json()
         for sample in document["samples"]:
             sample["text"] = ""  # answers stay in the trial's folder
-        trial.set_user_attr(_RESULT, document)
-        trial.set_user_attr(_WALL, record.wall_s)
-        if state is not TrialState.FAIL and _USABLE not in trial.constraints:
-            trial.set_constraint(_USABLE, 0.0 if record.may_win else 1.0)
-        value = record.score if state is TrialState.COMPLETE else None
-        self._study.tell(record.number, value, state=_STATES[state])
+        with self._writing():
+            trial.set_user_attr(_RESULT, document)
+            trial.set_user_attr(_WALL, record.wall_s)
+            if state is not TrialState.FAIL and _USABLE not in trial.constraints:
+                trial.set_constraint(_USABLE, 0.0 if record.may_win else 1.0)
+            value = record.score if state is TrialState.COMPLETE else None
+            self._study.tell(record.number, value, state=_STATES[state])
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A full or failing disk stops the run with a message; what is recorded already stays."""
+        try:
+            yield
+        except _UNREADABLE as error:
+            raise StudyError(
+                f"{self.path} cannot be written: {_first_line(error)}. Free some space or mend the disk, then "
+                "run the same command again: what is recorded is not lost"
+            ) from error
 
     def records(self) -> list[TrialRecord]:
         """All trials, in order."""

@@ -143,7 +143,7 @@ def test_older_names_are_written_where_the_build_has_only_them() -> None:
 def test_serving_flags_are_private_and_ask_for_memory_lines(tmp_path: Path, build: str) -> None:
     fake = FakeEngine(tmp_path, build=build)
     engine = probe(fake.path, fake.environment())
-    flags = serving_flags(engine, port=8123, api_key="secret")
+    flags = serving_flags(engine, port=8123, api_key="secret", alias=None)
     assert flags == ["--host", "127.0.0.1", "--port", "8123", "--api-key", "secret", "-lv", "4"]
 
 
@@ -232,3 +232,9 @@ def test_flags_read_back_are_the_options(help_text: HelpText, data: st.DataObjec
         if value is False and flags_of(help_text, **{name.replace("-", "_"): False}) == []
     }
     assert found == {name: value for name, value in candidate.items if name not in unwritten}
+
+
+def test_a_server_of_ours_has_a_name_of_its_own(tmp_path: Path) -> None:
+    engine = probe(FakeEngine(tmp_path).path, FakeEngine(tmp_path).environment())
+    flags = serving_flags(engine, port=1, api_key="k", alias="tuner-1")
+    assert flags[flags.index("--alias") + 1] == "tuner-1"

@@ -17,6 +17,6 @@ def test_endpoints_are_those_of_rpc_devices() -> None:
 
 
 def test_free_fractions_are_known_where_a_driver_says_and_memory_has_a_size() -> None:
-    watch = DeviceWatch(RIG, lambda: {"CUDA1": 12288, "RPC0": 0})
-    assert watch.free_fraction() == {"CUDA1": 0.5}
-    assert DeviceWatch(RIG).free_fraction() == {}
+    watch = DeviceWatch(RIG)
+    assert watch.fraction({"CUDA1": 12288, "RPC0": 0}) == {"CUDA1": 0.5}
+    assert watch.fraction({}) == {}

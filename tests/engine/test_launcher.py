@@ -75,9 +75,9 @@ def test_server_gets_private_flags_and_the_portable_command_has_none(
     assert result.outcome.kind is Kind.NONE
     argv = [str(bench.fake.path), *bench.fake.events("start")[-1]["argv"]]
     assert argv[: len(portable)] == portable
-    assert argv[len(portable) :: 2] == ["--host", "--port", "--api-key", "-lv"]
+    assert argv[len(portable) :: 2] == ["--host", "--port", "--api-key", "--alias", "-lv"]
     assert argv[len(portable) + 1] == "127.0.0.1"
-    assert not {"--port", "--api-key", "-lv"} & set(portable)
+    assert not {"--port", "--api-key", "--alias", "-lv"} & set(portable)
 
 
 def test_users_flags_come_first_and_are_not_written_twice(bench: Bench) -> None:

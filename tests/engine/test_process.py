@@ -45,7 +45,8 @@ def lives(pid: int) -> bool:
 
 def started(folder: Path, body: str) -> ServerProcess:
     """A server of that body in a shell, once it has said something."""
-    server = ServerProcess(["/bin/sh", "-c", body], ENVIRONMENT, folder / "server.log")
+    environment = {**ENVIRONMENT, TOKEN_VARIABLE: "ours"}
+    server = ServerProcess(["/bin/sh", "-c", body], environment, folder / "server.log")
     wait_until(lambda: server.log_size() > 0)
     return server
 
@@ -110,9 +111,16 @@ def test_server_does_not_outlive_a_killed_tuner(tmp_path: Path) -> None:
     with subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=ROOT) as tuner:
         assert tuner.stdout is not None
         pid = int(tuner.stdout.readline())
+        server = psutil.Process(pid)
+        # for its first milliseconds it is `setpriv`, which has not asked the kernel yet
+        wait_until(lambda: (tmp_path / "server.log").read_text(encoding="utf-8") == "up\n")
         assert lives(pid)
         tuner.kill()
-    wait_until(lambda: not lives(pid))
+    try:
+        wait_until(lambda: not lives(pid))
+    finally:
+        if lives(pid):
+            server.kill()
 
 
 def test_exit_code_is_that_of_the_server(tmp_path: Path) -> None:
@@ -153,6 +161,32 @@ def test_children_of_a_server_that_died_are_ended_with_it(tmp_path: Path) -> Non
         child = int(server.log())
         assert lives(child)
     wait_until(lambda: not lives(child))
+
+
+@pytest.mark.parametrize("token", ["", "theirs"])
+def test_stranger_in_a_group_of_that_number_is_not_touched(
+    tmp_path: Path, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of a server that was collected can be another group's by now."""
+    foreign = f"{TOKEN_VARIABLE}={token}" if token else f"-u {TOKEN_VARIABLE}"
+    with started(tmp_path, f"env {foreign} sleep 60 & echo $!; sleep 60 & echo $!; exit 1") as server:
+        wait_until(lambda: server.exit_code() is not None)
+        stranger, child = map(int, server.log().split())
+        wait_until(lambda: psutil.Process(stranger).name() == "sleep")
+        assert os.getpgid(stranger) == os.getpgid(child) == server.pid
+        # a collected server is not signalled by its number either
+        monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("a group was signalled"))
+    try:
+        wait_until(lambda: not lives(child))
+        assert lives(stranger)
+    finally:
+        psutil.Process(stranger).kill()
+
+
+def test_kernel_ends_a_server_first_when_memory_runs_out(tmp_path: Path) -> None:
+    with started(tmp_path, WAITING) as server:
+        assert Path(f"/proc/{server.pid}/oom_score_adj").read_text(encoding="ascii") == "1000\n"
+        assert Path("/proc/self/oom_score_adj").read_text(encoding="ascii") != "1000\n"
 
 
 def test_stopping_twice_is_no_error(tmp_path: Path) -> None:

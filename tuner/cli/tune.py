@@ -93,6 +93,10 @@ def tune(
     allow_p2p: Annotated[
         bool, typer.Option("--allow-p2p", help="Allow peer access between cards: it can hang or corrupt.")
     ] = False,
+    cool_to: Annotated[
+        int | None,
+        typer.Option(metavar="C", help="Before each launch wait until every card is down to C °C."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be launched, and stop.")
@@ -127,6 +131,7 @@ def tune(
         draft_model=draft_model,
         seed=seed,
         allow_p2p=allow_p2p,
+        cool_to_c=cool_to,
         flags=tuple(flags or ()),
     )
     # what runs needs Linux (file locks, signals); reading a study does not

@@ -20,9 +20,11 @@ from tuner.cli.screen import first_screen
 from tuner.cli.study_folder import BEST, DATABASE, check_writable
 from tuner.core.trial import TrialRecord, best_of
 from tuner.engine.process import end_orphan
-from tuner.errors import ResultsError
+from tuner.errors import ResultsError, TunerError
 from tuner.report.best import best_document, check_best, shell_command
+from tuner.rig.inhibit import SleepInhibitor
 from tuner.rig.lock import RigLock
+from tuner.rig.monitor import RigMonitor
 from tuner.runs.interrupt import SignalInterrupts
 from tuner.runs.orphans import end_orphans
 from tuner.runs.trial_folder import write_json
@@ -58,7 +60,7 @@ def run_tune(options: TuneOptions, *, yes: bool, dry_run: bool) -> None:
         if not yes and sys.stdin.isatty() and not typer.confirm("Start?", default=True):
             typer.echo("Nothing was started.")
             return
-        _run(assembly)
+        _run(assembly, cool_to_c=options.cool_to_c)
 
 
 def _take_study(folder: Path, stack: contextlib.ExitStack) -> None:
@@ -68,8 +70,17 @@ def _take_study(folder: Path, stack: contextlib.ExitStack) -> None:
         typer.echo(f"Trial {number} was cut off and its server still ran; it is ended.")
 
 
-def _run(assembly: Assembly) -> None:
-    with RigLock(assembly.rig.identity), SignalInterrupts(_say_stopping) as interrupts:
+def _run(assembly: Assembly, *, cool_to_c: int | None) -> None:
+    with (
+        RigLock(assembly.rig.identity),
+        SignalInterrupts(_say_stopping) as interrupts,
+        SleepInhibitor() as inhibitor,
+    ):
+        if inhibitor.problem is not None:
+            typer.echo(
+                f"The machine may fall asleep during the run ({inhibitor.problem}); "
+                "a trial that it sleeps in is made again."
+            )
         folder = assembly.study_folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -84,13 +95,18 @@ def _run(assembly: Assembly) -> None:
             store=store,
             folder=folder,
             launcher=assembly.launcher,
+            monitor=RigMonitor(assembly.rig, cool_to_c=cool_to_c),
             progress=LineProgress(
                 _say, assembly.plan.budget, used_before_s=sum(record.wall_s for record in before)
             ),
             interrupts=interrupts,
             publish=_publisher(store, folder / BEST),
         )
-        ending = run.run()
+        try:
+            ending = run.run()
+        except TunerError:
+            _show_result(store.records(), folder)  # what there is so far, before why it ends
+            raise
         _conclude(ending, store.records(), folder)
         if interrupts.received is not None:
             raise typer.Exit(128 + interrupts.received)
@@ -114,14 +130,19 @@ def _publisher(store: StudyStore, path: Path) -> Callable[[Sequence[TrialRecord]
 
 
 def _conclude(ending: Ending, records: Sequence[TrialRecord], folder: Path) -> None:
-    typer.echo(f"The run ends: {ending.why}.")
-    Console(soft_wrap=False).print(summary(records))
-    for line in headline(records):
-        typer.echo(line)
-    if best_of(records) is not None:
-        typer.echo(f"Written: {folder / BEST}")
-    elif not ending.interrupted:
+    _say(f"The run ends: {ending.why}.")
+    _show_result(records, folder)
+    if best_of(records) is None and not ending.interrupted:
         raise typer.Exit(NOTHING_MEASURED)
+
+
+def _show_result(records: Sequence[TrialRecord], folder: Path) -> None:
+    with contextlib.suppress(OSError):  # as in _say
+        Console().print(summary(records))
+    for line in headline(records):
+        _say(line)
+    if best_of(records) is not None:
+        _say(f"Written: {folder / BEST}")
 
 
 def _print_launches(assembly: Assembly) -> None:

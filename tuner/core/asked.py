@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,21 @@ class Asked:
     n_ctx_slot: int | None
     n_parallel: int | None
     drafts: bool | None
+    drafted_tokens: bool = False
+    """Whether an answer without a drafted token means that the drafts are not there."""
+    devices: tuple[str, ...] = ()
+    """Devices that have to be used; empty where it was left to the engine."""
+    every_layer: bool = False
+    """Whether no layer may stay on the processor."""
+    cache_types: tuple[str, str] | None = None
+    """Types of the K and the V cache."""
+
+
+# llama.cpp:306, llama-model.cpp, llama-kv-cache.cpp: at `-lv 4` from build 9246 on
+_USING_DEVICE = re.compile(r"using device (\S+) \(")
+_OFFLOADED = re.compile(r"offloaded (\d+)/(\d+) layers to GPU")
+_CACHE_TYPES = re.compile(r"K \((\w+)\): .*V \((\w+)\):")
+_META_DEVICE = "Meta()"
 
 
 def server_difference(
@@ -49,6 +65,54 @@ def server_difference(
             )
         return _not_as_asked("/slots says that the server drafts, and no drafts were asked for")
     return None
+
+
+def alias_difference(alias: str | None, props: Mapping[str, Any]) -> Outcome | None:
+    """Whether another server answers on our port; None where it is ours, or cannot be told."""
+    theirs = props.get("model_alias")
+    if alias is None or not isinstance(theirs, str) or theirs == alias:
+        return None
+    if props.get("role") == "router":  # its name is the program's, whatever it was told
+        return None
+    return Outcome(
+        Kind.PORT_IN_USE,
+        phase=Phase.LOAD,
+        evidence=f"another server answers on our port: its model is {theirs!r}",
+    )
+
+
+def log_difference(asked: Asked, log: str) -> Outcome | None:
+    """What a loaded server's log says that differs from what was asked; None where nothing does.
+
+    A line that is not printed says nothing: it depends on the build and on its verbosity.
+    """
+    if "no usable GPU found" in log and asked.devices:
+        return _not_as_asked("the log says: no usable GPU found")
+    used = set(_USING_DEVICE.findall(log))
+    missing = [name for name in asked.devices if name not in used]
+    if missing and used and _META_DEVICE not in used:
+        return _not_as_asked(f"{', '.join(missing)} asked for and not used, only {', '.join(sorted(used))}")
+    offloaded = _OFFLOADED.search(log)
+    if asked.every_layer and offloaded is not None and int(offloaded[1]) < int(offloaded[2]):
+        left = int(offloaded[2]) - int(offloaded[1])
+        return _not_as_asked(f"{left} of {offloaded[2]} layers stayed on the processor")
+    types = _CACHE_TYPES.search(log)
+    if asked.cache_types is not None and types is not None and types.groups() != asked.cache_types:
+        return _not_as_asked(
+            f"caches of {'/'.join(asked.cache_types)} asked for, {'/'.join(types.groups())} got"
+        )
+    return None
+
+
+def draft_difference(asked: Asked, samples: Sequence[Sample]) -> Outcome | None:
+    """Whether drafts that were asked for never came; None where they did, or may be rare."""
+    if not asked.drafted_tokens or not samples or any(sample.draft_n for sample in samples):
+        return None
+    return Outcome(
+        Kind.DRAFT_UNAVAILABLE,
+        phase=Phase.BENCHMARK,
+        evidence=f"no token was drafted in {len(samples)} requests",
+    )
 
 
 def sample_difference(sample: Sample, max_tokens: int) -> Outcome | None:

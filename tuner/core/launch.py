@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.core.asked import Asked
 from tuner.core.measurement import Sample
 from tuner.core.outcome import Kind, Outcome, Phase, Stage
+from tuner.core.telemetry import GpuSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +37,11 @@ class LaunchSpec:
     asked: Asked = field(default_factory=lambda: Asked(None, None, None))
 
     @property
+    def key(self) -> str:
+        """Equal for launches of the same candidate or reference, and equal to their trials' keys."""
+        return self.candidate.key() if self.candidate is not None else f"reference:{self.reference}"
+
+    @property
     def label(self) -> str:
         """What people call it."""
         if self.candidate is not None:
@@ -57,6 +63,8 @@ class LaunchPlan:
     api_key: str
     token: str
     """Marks the process, so that it is recognised after we are gone."""
+    alias: str | None = None
+    """The name that our server gives its model, which no other has; None where the user sets one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,8 @@ class LaunchResult:
     """What the engine's buffers add up to, a device (and host memory)."""
     free_mib: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """What was free on each device after the last request, where the driver says."""
+    telemetry: Mapping[str, GpuSummary] = field(default_factory=lambda: MappingProxyType({}))
+    """What the driver said of each card while it was measured."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `from_json` is the inverse."""
@@ -99,6 +109,7 @@ class LaunchResult:
             "exit_code": self.exit_code,
             "buffers_mib": dict(self.buffers_mib),
             "free_mib": dict(self.free_mib),
+            "telemetry": {device: summary.to_json() for device, summary in self.telemetry.items()},
         }
 
     @classmethod
@@ -128,4 +139,7 @@ class LaunchResult:
             exit_code=document["exit_code"],
             buffers_mib=MappingProxyType(dict(document["buffers_mib"])),
             free_mib=MappingProxyType(dict(document["free_mib"])),
+            telemetry=MappingProxyType(
+                {device: GpuSummary.from_json(row) for device, row in document["telemetry"].items()}
+            ),
         )

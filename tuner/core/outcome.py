@@ -107,8 +107,12 @@ POLICIES: Mapping[Kind, Policy] = MappingProxyType(
     }
 )
 
-#: So many device errors in a row end the run: the rig needs its owner.
-MAX_DEVICE_ERRORS_IN_A_ROW = 3
+#: Failures that may be the rig's: so many in a row end the run, since it needs its owner.
+RIG_FAILURES = frozenset({Kind.DEVICE_ERROR, Kind.HUNG})
+MAX_RIG_FAILURES_IN_A_ROW = 3
+
+#: What is said of a card that will not come back before a restart.
+LOST_DEVICE = ("fallen off the bus", "GPU is lost", "Unable to determine the device handle")
 
 
 @dataclass(frozen=True, slots=True)

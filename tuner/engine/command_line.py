@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from tuner.engine.probe import Engine
 
 #: Set by the tuner for each launch, or in the way of its requests; a user's own value would break it. The
-#: other sources of a model would win over the file (and download it).
+#: other sources of a model would win over the file (and download it), and their token is nobody else's business.
 MANAGED = frozenset(
-    "model model-url hf-repo hf-file docker-repo host port api-key api-key-file reuse-port api-prefix "
+    "model model-url hf-repo hf-file hf-token docker-repo host port api-key api-key-file reuse-port api-prefix "
     "ssl-key-file ssl-cert-file".split()
 )
 
@@ -75,9 +75,11 @@ def can_take(help_text: HelpText, name: str, value: str) -> bool:
     return help_text.allows(name, value)
 
 
-def serving_flags(engine: Engine, *, port: int, api_key: str) -> list[str]:
-    """What a launch needs beside the candidate: a private address, a key, and the lines that we read."""
+def serving_flags(engine: Engine, *, port: int, api_key: str, alias: str | None) -> list[str]:
+    """What a launch needs beside the candidate: a private address, a key, a name, the lines that we read."""
     flags = ["--host", "127.0.0.1", "--port", str(port), "--api-key", api_key]
+    if alias is not None:
+        flags += ["--alias", alias]
     if engine.hides_memory_lines:
         flags += ["-lv", "4"]
     return flags

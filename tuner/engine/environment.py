@@ -14,6 +14,9 @@ TOKEN_VARIABLE = "SPLIT_RATIO_TUNER_TOKEN"  # noqa: S105 - a name, no secret
 #: Read by the engine and able to change what is measured: kept where the user sets them, and written down.
 _NOTED_PREFIXES = ("GGML_", "CUDA_", "NCCL_", "HIP_", "ROCR_", "HSA_")
 _PEER_ACCESS = "GGML_CUDA_P2P"
+_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+#: Nothing that is started or written down has these.
+_SECRETS = ("LLAMA_API_KEY", *_TOKENS)
 
 
 def server_environment(inherited: Mapping[str, str], config_home: Path, *, allow_p2p: bool) -> dict[str, str]:
@@ -28,14 +31,15 @@ def server_environment(inherited: Mapping[str, str], config_home: Path, *, allow
         config_home: An empty folder.
         allow_p2p: Whether the user's own `GGML_CUDA_P2P` may stay.
     """
-    kept = {
-        name: value
-        for name, value in inherited.items()
-        if not name.startswith(("LLAMA_", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"))
-    }
+    kept = {name: value for name, value in inherited.items() if not name.startswith(("LLAMA_", *_TOKENS))}
     if not allow_p2p:
         kept.pop(_PEER_ACCESS, None)
     return {**kept, "XDG_CONFIG_HOME": str(config_home), "GGML_NO_BACKTRACE": "1"}
+
+
+def is_secret(name: str) -> bool:
+    """Whether a variable holds a key or a token of the user's."""
+    return name.startswith(_SECRETS)
 
 
 def noted(environment: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from tuner.core.asked import log_difference
 from tuner.core.diagnosis import degraded
 from tuner.core.interrupt import Interrupted, Interrupts
 from tuner.core.launch import LaunchPlan, LaunchResult, LaunchSpec
@@ -60,15 +61,19 @@ class Launcher:
     def plan(self, spec: LaunchSpec) -> LaunchPlan:
         """Everything that a launch needs, decided before it is journalled."""
         port, api_key, token = _free_port(), secrets.token_hex(16), secrets.token_hex(16)
+        argv = self.portable_argv(spec)
+        named = any(self.engine.help.canonical(word) == "alias" for word in argv)
+        alias = None if named or self.engine.help.option("alias") is None else f"tuner-{token[:12]}"
         candidate_environment = {} if spec.candidate is None else spec.candidate.environment
         return LaunchPlan(
-            argv=(*self.portable_argv(spec), *serving_flags(self.engine, port=port, api_key=api_key)),
+            argv=(*argv, *serving_flags(self.engine, port=port, api_key=api_key, alias=alias)),
             environment_changes=MappingProxyType(
                 {**spec.environment, **candidate_environment, TOKEN_VARIABLE: token}
             ),
             port=port,
             api_key=api_key,
             token=token,
+            alias=alias,
         )
 
     def run(
@@ -82,6 +87,7 @@ class Launcher:
         on_sample: Callable[[Sample], None],
         interrupts: Interrupts,
         limit_s: float | None = None,
+        slowest_load_s: float | None = None,
     ) -> LaunchResult:
         """Launch, measure, stop.
 
@@ -94,6 +100,7 @@ class Launcher:
             on_sample: Is told each answer.
             interrupts: Requests to stop.
             limit_s: Seconds after which the launch is stopped wherever it is, as the run's time is over.
+            slowest_load_s: The slowest load of this study so far, in seconds; None before the first.
 
         Raises:
             EngineError: The binary cannot be started at all.
@@ -111,10 +118,11 @@ class Launcher:
                 session = Session(
                     spec.asked,
                     workload,
+                    alias=plan.alias,
                     server=server,
                     client=client,
                     watch=self.watch,
-                    patiences=Patiences.of(self.model),
+                    patiences=Patiences.of(self.model, slowest_load_s),
                     limit=Patience(math.inf if limit_s is None else limit_s),
                     on_sample=on_sample,
                 )
@@ -130,7 +138,7 @@ class Launcher:
         interrupts.last_resort(None)
         log = server.log()
         return LaunchResult(
-            outcome=session.outcome or degraded(log) or MEASURED,
+            outcome=session.outcome or log_difference(spec.asked, log) or degraded(log) or MEASURED,
             samples=tuple(session.samples),
             load_s=(session.ready_at or stop) - start,
             requests_s=0.0 if session.ready_at is None else stop - session.ready_at,

@@ -48,9 +48,14 @@ class Patiences:
     """Without a new line of log while loading."""
 
     @classmethod
-    def of(cls, model: ModelFile) -> Patiences:
-        """For a file of that size."""
-        return cls(load_s=120 + model.size_bytes / 50e6, stall_s=60 + model.size_bytes / 100e6)
+    def of(cls, model: ModelFile, slowest_load_s: float | None = None) -> Patiences:
+        """For a file of that size, and for loads as they were so far: ten times the slowest is a hang."""
+        load_s = 120 + model.size_bytes / 50e6
+        stall_s = 60 + model.size_bytes / 100e6
+        if slowest_load_s is not None:
+            load_s = min(load_s, max(10 * slowest_load_s, 120.0))
+            stall_s = min(stall_s, max(5 * slowest_load_s, 60.0))
+        return cls(load_s=load_s, stall_s=stall_s)
 
     @staticmethod
     def request(prompt: Prompt, max_tokens: int) -> Deadlines:

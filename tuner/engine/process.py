@@ -8,16 +8,17 @@ import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import psutil
 
 from tuner.engine.environment import TOKEN_VARIABLE
+from tuner.engine.log_file import CappedLog
 from tuner.engine.patience import Patience
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
     from types import TracebackType
 
 #: After SIGTERM a server finishes what it does; a second one ends it at once (server.cpp); then SIGKILL.
@@ -37,8 +38,9 @@ class ServerProcess:
     """
 
     def __init__(self, argv: Sequence[str], environment: Mapping[str, str], log_path: Path) -> None:
-        # to a file, not a pipe: nothing has to drain it
-        with log_path.open("wb") as log:
+        self._log = CappedLog(log_path)
+        self._token = environment.get(TOKEN_VARIABLE)
+        with self._log.open() as log:
             self._process = subprocess.Popen(
                 [*_dies_with_us(), *argv],
                 env=dict(environment),
@@ -48,16 +50,18 @@ class ServerProcess:
                 start_new_session=True,
             )
         self.pid = self._process.pid
-        self.log_path = log_path
         self.started_at = psutil.Process(self.pid).create_time()
+        _first_to_go(self.pid)
 
     def __enter__(self) -> Self:
+        self._log.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        self._log.__exit__(kind, error, trace)
 
     def exit_code(self) -> int | None:
         """As `subprocess` gives it; None while it runs."""
@@ -65,11 +69,11 @@ class ServerProcess:
 
     def log(self) -> str:
         """Everything that it has printed so far."""
-        return self.log_path.read_text(encoding="utf-8", errors="replace")
+        return self._log.text()
 
     def log_size(self) -> int:
         """Bytes printed so far: that it grows is a sign of life."""
-        return self.log_path.stat().st_size
+        return self._log.size()
 
     def stop(self) -> int:
         """End it and everything in its group, and wait until it is gone.
@@ -88,9 +92,22 @@ class ServerProcess:
 
     def kill(self) -> None:
         """End the whole group at once; a server that died may have left children (gdb on a crash)."""
-        self._signal(signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(KILL_S)
+        if self._process.poll() is None:
+            self._signal(signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(KILL_S)
+        for process in self._left_in_group():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+
+    def _left_in_group(self) -> list[psutil.Process]:
+        """What is left of its group; the number may be a stranger's by now, so the token decides."""
+        left = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                if os.getpgid(process.pid) == self.pid and _has_token(process, self._token):
+                    left.append(process)
+        return left
 
     def _signal(self, sign: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -105,6 +122,16 @@ def _dies_with_us() -> list[str]:
     """
     setpriv = shutil.which("setpriv")
     return [] if setpriv is None else [setpriv, "--pdeathsig", "KILL", "--"]
+
+
+def _first_to_go(pid: int) -> None:
+    """When memory runs out, the kernel is to end the server, not the desktop or the tuner."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+def _has_token(process: psutil.Process, token: str | None) -> bool:
+    return token is not None and process.environ().get(TOKEN_VARIABLE) == token
 
 
 def end_orphan(pid: int, started_at: float, token: str) -> bool:

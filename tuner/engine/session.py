@@ -6,7 +6,13 @@ import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tuner.core.asked import Asked, sample_difference, server_difference
+from tuner.core.asked import (
+    Asked,
+    alias_difference,
+    draft_difference,
+    sample_difference,
+    server_difference,
+)
 from tuner.core.diagnosis import Death, diagnose
 from tuner.core.outcome import Kind, Outcome, Phase
 from tuner.engine.client import RequestFailed
@@ -35,6 +41,7 @@ class Session:
         asked: Asked,
         workload: Workload,
         *,
+        alias: str | None,
         server: ServerProcess,
         client: Client,
         watch: DeviceWatch,
@@ -43,6 +50,7 @@ class Session:
         on_sample: Callable[[Sample], None],
     ) -> None:
         self._asked = asked
+        self._alias = alias
         self._workload = workload
         self._server = server
         self._client = client
@@ -54,7 +62,9 @@ class Session:
         self.ready_at: float | None = None
         self.samples: list[Sample] = []
         self.outcome: Outcome | None = None
+        self._free_mib: Mapping[str, int] = MappingProxyType({})
         self._free_fraction: Mapping[str, float] = MappingProxyType({})
+        self._killed_by_kernel = watch.kernel_watch()
 
     def end(self, outcome: Outcome) -> None:
         """Let it end otherwise than by itself."""
@@ -69,7 +79,9 @@ class Session:
         workload = self._workload
         try:
             asked, props = self._asked, self._client.props()
-            self.outcome = server_difference(asked, props, ())  # a router has no slots to ask for
+            self.outcome = alias_difference(self._alias, props)
+            # a router has no slots to ask for
+            self.outcome = self.outcome or server_difference(asked, props, ())
             self.outcome = self.outcome or server_difference(asked, props, self._client.slots())
             if self.outcome is not None:
                 return
@@ -83,6 +95,7 @@ class Session:
                     return
                 self.samples.append(sample)
                 self._on_sample(sample)
+            self.outcome = draft_difference(self._asked, self.samples)
         except RequestFailed as failure:
             self.outcome = self._after(failure)
 
@@ -117,13 +130,15 @@ class Session:
             return self._time_is_over()
         if failure.silent:
             return self._waited(Kind.HUNG, str(failure))
-        if failure.refused:
+        if failure.refused and self.phase is not Phase.LOAD:
             return self._waited(Kind.NOT_AS_ASKED, str(failure))
         patience = Patience(LAST_WORDS_S)
         while self._server.exit_code() is None and not patience.over:
             time.sleep(POLL_S)
         if self._server.exit_code() is not None:
             return self._death()
+        if failure.refused:  # our own key, and yet refused
+            return self._waited(Kind.PORT_IN_USE, f"another server answers on our port: {failure}")
         return self._waited(Kind.NOT_AS_ASKED, str(failure))
 
     def _death(self) -> Outcome:
@@ -134,14 +149,17 @@ class Session:
                 phase=self.phase,
                 endpoints=self._watch.endpoints,
                 free_fraction=self._free_fraction,
+                free_mib=self._free_mib,
+                killed_by_kernel=self._killed_by_kernel(),
             )
         )
 
     def _look_at_memory(self) -> None:
         """Keep how full the devices are while the server lives: it gives all back when it dies."""
-        free_fraction = self._watch.free_fraction()
+        free_mib = self._watch.free_mib()
         if self._server.exit_code() is None:
-            self._free_fraction = MappingProxyType(free_fraction)
+            self._free_mib = MappingProxyType(dict(free_mib))
+            self._free_fraction = MappingProxyType(self._watch.fraction(free_mib))
 
     def _time_is_over(self) -> Outcome:
         return Outcome(Kind.STOPPED, phase=self.phase, evidence="the run's time was over")

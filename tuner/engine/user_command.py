@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from tuner.core.options import BASE_OPTIONS, OPTIONS, Value, ValueType
 from tuner.core.workload import Sampling
 from tuner.engine.command_line import MANAGED, UserFlag, read_user_flags
+from tuner.engine.environment import is_secret
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ class UserCommand:
     flags: tuple[UserFlag, ...]
     """All flags but those that the tuner sets for each launch."""
     left_out: tuple[str, ...]
-    """Flags that the tuner sets itself (host, port, key), or that would keep it from the server."""
+    """Flags that the tuner sets itself (host, port, key), or that would keep it from the server; and variables
+    that hold the user's keys."""
 
     @property
     def argv(self) -> list[str]:
@@ -95,9 +97,13 @@ def parse_command(help_text: HelpText, command: str) -> UserCommand:
     except ValueError as error:
         raise UsageError(f"--current: {error} in: {command}") from error
     environment: dict[str, str] = {}
+    secrets: list[str] = []
     while words and _ASSIGNMENT.match(words[0]):
         name, _, value = words.pop(0).partition("=")
-        environment[name] = value
+        if is_secret(name):
+            secrets.append(name)
+        else:
+            environment[name] = value
     if not words:
         raise UsageError(
             '--current: holds no command; give it whole: --current "llama-server -m ... -ts 2,3"'
@@ -110,8 +116,8 @@ def parse_command(help_text: HelpText, command: str) -> UserCommand:
         raise UsageError(f"--current: {error}") from error
     kept = tuple(flag for flag in flags if flag.name not in MANAGED)
     # without values: one of them is a key
-    left_out = tuple(flag.tokens[0] for flag in flags if flag.name in MANAGED and flag.name != "model")
-    return UserCommand(environment, kept, left_out)
+    managed = [flag.tokens[0] for flag in flags if flag.name in MANAGED and flag.name != "model"]
+    return UserCommand(environment, kept, (*secrets, *managed))
 
 
 def parse_extra(help_text: HelpText, words: list[str]) -> tuple[UserFlag, ...]:

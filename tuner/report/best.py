@@ -12,6 +12,7 @@ import jsonschema
 
 from tuner import __version__
 from tuner.core.measurement import Rates, rates_by_class
+from tuner.core.telemetry import joules_a_token
 from tuner.core.trial import TrialRecord, best_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ def best_document(
             **_command(winner),
             "parameters": {} if winner.candidate is None else winner.candidate.to_json(),
             **_rates(winner),
+            "energy": _energy(winner),
             "memory_mib": _memory(winner),
+            "telemetry": _telemetry(winner),
         },
         "references": [
             {
@@ -57,6 +60,7 @@ def best_document(
                 **_command(record),
                 "outcome": _outcome(record),
                 **_rates(record),
+                "energy": _energy(record),
                 "winner_ratio": _ratio(winner, record),
             }
             for record in references
@@ -126,6 +130,26 @@ def _rates_json(rates: Rates) -> dict[str, Any]:
         "accepted": rates.accepted,
         "requests": rates.n_samples,
     }
+
+
+def _energy(record: TrialRecord) -> dict[str, float | None]:
+    """Of the cards while it was measured, prompts included; null where a card does not say."""
+    result = record.result
+    if result is None or record.rates is None:
+        return {"watts": None, "joules_a_token": None}
+    watts = [summary.watts for summary in result.telemetry.values()]
+    known = [value for value in watts if value is not None]
+    tokens = sum(sample.predicted_n for sample in result.samples)
+    return {
+        "watts": sum(known) if known and len(known) == len(watts) else None,
+        "joules_a_token": joules_a_token(result.telemetry, tokens),
+    }
+
+
+def _telemetry(record: TrialRecord) -> dict[str, Any]:
+    if record.result is None:
+        return {}
+    return {device: summary.to_json() for device, summary in record.result.telemetry.items()}
 
 
 def _memory(record: TrialRecord) -> dict[str, Any]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tuner.core.interrupt import Interrupts
     from tuner.core.launch import LaunchPlan, LaunchResult, LaunchSpec
     from tuner.core.measurement import Sample
+    from tuner.core.monitoring import RigReport
     from tuner.core.trial import TrialRecord
     from tuner.core.workload import Workload
 
@@ -35,12 +36,26 @@ class Launcher(Protocol):
         on_sample: Callable[[Sample], None],
         interrupts: Interrupts,
         limit_s: float | None = None,
+        slowest_load_s: float | None = None,
     ) -> LaunchResult:
         """Launch, measure, stop; after `limit_s` seconds stop wherever it is.
 
         Raises:
             EngineError: The binary cannot be started at all.
         """
+
+
+class RigMonitor(Protocol):
+    """Watches the devices."""
+
+    def ready(self) -> list[str]:
+        """Wait until the devices are as before the first launch; sentences on what is not so all the same."""
+
+    def begin(self) -> None:
+        """A launch begins."""
+
+    def end(self, *, since_s: float, until_s: float, own_pid: int | None, raw: Path) -> RigReport:
+        """A launch has ended; it was measured between those seconds after `begin`."""
 
 
 class Progress(Protocol):

@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tuner.core.launch import LaunchResult, LaunchSpec
-from tuner.core.outcome import MAX_DEVICE_ERRORS_IN_A_ROW, Kind, Outcome
-from tuner.core.reserve import over_reserve
+from tuner.core.monitoring import study_clocks_mhz
+from tuner.core.outcome import Kind, Outcome
+from tuner.core.surroundings import Surroundings, judged
 from tuner.core.trial import TrialRecord
-from tuner.errors import EngineError, RigError
+from tuner.runs.giving_up import give_up_if_hopeless
+from tuner.runs.room import check_room
+from tuner.runs.sleep_watch import SleepWatch
 from tuner.runs.trial_folder import TrialFolder
 from tuner.search.coordinates import BoundSpace, coordinates
 from tuner.search.queue import again, pending, propose, refusal, wanted
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from tuner.core.rig import Device
     from tuner.core.workload import Workload
     from tuner.runs.budget import Budget
-    from tuner.runs.protocols import Launcher, Progress
+    from tuner.runs.protocols import Launcher, Progress, RigMonitor
     from tuner.study import StudyStore
 
 
@@ -69,6 +72,7 @@ class TuneRun:
         store: StudyStore,
         folder: Path,
         launcher: Launcher,
+        monitor: RigMonitor,
         progress: Progress,
         interrupts: Interrupts,
         publish: Callable[[Sequence[TrialRecord]], None],
@@ -77,6 +81,7 @@ class TuneRun:
         self._store = store
         self._folder = folder
         self._launcher = launcher
+        self._monitor = monitor
         self._progress = progress
         self._interrupts = interrupts
         self._publish = publish
@@ -106,11 +111,18 @@ class TuneRun:
             spec, why = chosen
             if not self._plan.budget.fits(spec, records, used_s):
                 return Ending("what is left of its time is too short for another launch")
-            record = self._trial(spec, why, began=began, limit_s=self._plan.budget.left_s(used_s))
+            check_room(self._folder)
+            record = self._trial(
+                spec,
+                why,
+                began=began,
+                limit_s=self._plan.budget.left_s(used_s),
+                records=records,
+            )
             records = self._store.records()
             self._publish(records)
             self._progress.trial_ended(record, records)
-            self._end_if_hopeless(records)
+            give_up_if_hopeless(records, self._folder)
 
     def _settle(self) -> None:
         """Record what became of the trial that a killed tuner was in."""
@@ -144,7 +156,15 @@ class TuneRun:
         found = propose(sampler, plan.bound, lambda one: refusal(plan.bound, one, records) is not None)
         return None if found is None else (plan.candidate_spec(found), "the sampler's proposal")
 
-    def _trial(self, spec: LaunchSpec, why: str, *, began: float, limit_s: float | None) -> TrialRecord:
+    def _trial(
+        self,
+        spec: LaunchSpec,
+        why: str,
+        *,
+        began: float,
+        limit_s: float | None,
+        records: Sequence[TrialRecord],
+    ) -> TrialRecord:
         plan = self._plan
         launch = self._launcher.plan(spec)
         argv = tuple(self._launcher.portable_argv(spec))
@@ -155,19 +175,44 @@ class TuneRun:
         folder = TrialFolder.of(self._folder, number)
         folder.journal(spec, launch)
         self._progress.trial_begins(number, spec, why)
+        for sentence in self._monitor.ready():
+            self._progress.note(sentence)
+        pids: list[int] = []
+
+        def spawned(pid: int, started_at: float) -> None:
+            pids.append(pid)
+            folder.record_process(pid, started_at)
+
+        sleep = SleepWatch()
+        self._monitor.begin()
         result = self._launcher.run(
             spec,
             launch,
             plan.workload,
             log_path=folder.log_path,
-            on_spawn=folder.record_process,
+            on_spawn=spawned,
             on_sample=self._progress.sample,
             interrupts=self._interrupts,
             limit_s=limit_s,
+            slowest_load_s=_slowest_load_s(records),
         )
-        if spec.candidate is not None and result.outcome.policy.measured:
-            over = over_reserve(result, plan.devices, plan.reserve_mib)
-            result = result if over is None else replace(result, outcome=over)
+        report = self._monitor.end(
+            since_s=result.load_s,
+            until_s=result.load_s + result.requests_s,
+            own_pid=pids[0] if pids else None,
+            raw=folder.path / "telemetry.jsonl",
+        )
+        result = replace(result, telemetry=report.summaries)
+        seen = Surroundings(report, slept_s=sleep.slept_s(), clocks_mhz=study_clocks_mhz(records))
+        outcome = judged(
+            result,
+            seen,
+            spec,
+            devices=plan.devices,
+            reserve_mib=plan.reserve_mib,
+            disturbed_before=disturbed_before(spec.key, records),
+        )
+        result = replace(result, outcome=outcome)
         record = TrialRecord(
             number=number,
             candidate=spec.candidate,
@@ -181,18 +226,16 @@ class TuneRun:
         self._store.finish(record)
         return record
 
-    def _end_if_hopeless(self, records: Sequence[TrialRecord]) -> None:
-        last = records[-1]
-        outcome = last.outcome
-        if outcome is None:
-            return
-        if last.candidate is not None and outcome.policy.ends_run:
-            log = TrialFolder.of(self._folder, last.number).log_path
-            raise EngineError(f"trial {last.number}: {outcome.kind}: {outcome.evidence} (see {log})")
-        tail = records[-MAX_DEVICE_ERRORS_IN_A_ROW:]
-        errors = [r for r in tail if r.outcome is not None and r.outcome.kind is Kind.DEVICE_ERROR]
-        if len(errors) == MAX_DEVICE_ERRORS_IN_A_ROW:
-            raise RigError(
-                f"{len(errors)} device errors in a row, the last: {outcome.evidence}. Check the cards "
-                "(dmesg for XID errors, power, risers), then run the same command again: nothing is lost"
-            )
+
+def disturbed_before(key: str, records: Sequence[TrialRecord]) -> int:
+    """How often this candidate or reference was measured and disturbed."""
+    outcomes = [record.outcome for record in records if record.key == key]
+    return sum(outcome is not None and outcome.kind is Kind.DISTURBED for outcome in outcomes)
+
+
+def _slowest_load_s(records: Sequence[TrialRecord]) -> float | None:
+    """The slowest load of those that were measured; None before the first."""
+    loads = [
+        record.result.load_s for record in records if record.result is not None and record.score is not None
+    ]
+    return max(loads, default=None)

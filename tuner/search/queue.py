@@ -40,8 +40,7 @@ class Sampler(Protocol):
 def pending(specs: Iterable[LaunchSpec], records: Sequence[TrialRecord]) -> LaunchSpec | None:
     """The first of some launches that has not been made, or has to be made again."""
     for spec in specs:
-        key = spec.candidate.key() if spec.candidate is not None else f"reference:{spec.reference}"
-        if wanted(key, records):
+        if wanted(spec.key, records):
             return spec
     return None
 

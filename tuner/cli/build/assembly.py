@@ -38,6 +38,7 @@ from tuner.engine.user_command import (
     parse_extra,
 )
 from tuner.errors import EngineError, SpaceError, UsageError
+from tuner.rig.kernel_oom import OomCounter
 from tuner.runs.budget import Budget
 from tuner.runs.tune import TunePlan
 from tuner.search.coordinates import BoundSpace, complete
@@ -46,7 +47,7 @@ from tuner.search.starts import starting_candidates
 from tuner.study import TpeSampler
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tuner.cli.build.options import TuneOptions
     from tuner.core.candidate import Candidate
@@ -135,7 +136,7 @@ def assemble(
         launcher=Launcher(
             engine=engine,
             model=model,
-            watch=DeviceWatch(rig, free_reader(rig)),
+            watch=DeviceWatch(rig, free_reader(rig), _kernel_watch),
             environment=MappingProxyType(environment),
             extra_flags=tuple(token for flag in extra for token in flag.tokens),
             extra_names=frozenset(flag.name for flag in extra if flag.name is not None),
@@ -144,7 +145,7 @@ def assemble(
             bound=bound,
             references=(default,) if current is None else (users_command(current, extra), default),
             starts=_starts(bound, rig, options.seed),
-            candidate_spec=candidate_specs(context),
+            candidate_spec=candidate_specs(context, model.n_units),
             workload=workload,
             budget=Budget(options.budget_s, options.launches),
             devices=rig.devices,
@@ -191,6 +192,11 @@ def _starts(bound: BoundSpace, rig: Rig, seed: int) -> tuple[tuple[str, Candidat
                 f"(the defaults break {rule}); relax a rule or add values"
             )
     return starts
+
+
+def _kernel_watch() -> Callable[[], bool | None]:
+    before = OomCounter.read()
+    return lambda: OomCounter.read().killed_since(before)
 
 
 def _server_path(given: Path | None) -> Path:

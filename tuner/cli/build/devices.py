@@ -10,6 +10,7 @@ from tuner.cli.option_values import by_device, device_name
 from tuner.core.rig import Rig
 from tuner.engine.probe import list_devices
 from tuner.errors import RigError
+from tuner.rig.guarded import Guarded
 from tuner.rig.lock import RigLock
 from tuner.rig.match import match_devices
 from tuner.rig.nvml import free_mib_by_uuid, read_gpus
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
     from tuner.engine.probe import Engine
 
 
-def build_rig(
-    options: TuneOptions, engine: Engine, environment: Mapping[str, str], rpc: str | None
-) -> Rig:
+def build_rig(options: TuneOptions, engine: Engine, environment: Mapping[str, str], rpc: str | None) -> Rig:
     """The devices that the study may use.
 
     Raises:
@@ -36,8 +35,8 @@ def build_rig(
     names = tuple(device.name for device in devices)
     if not names:
         raise RigError(
-            f"{engine.path} sees no device. Check the driver (nvidia-smi), that this build has a GPU back end "
-            "(llama-server --list-devices), or name RPC servers after -- (--rpc host:port,host:port)"
+            f"{engine.path} sees no device. Check the driver (nvidia-smi), that this build has a GPU back "
+            "end (llama-server --list-devices), or name RPC servers after -- (--rpc host:port,host:port)"
         )
     if options.device_memory is not None:
         stated = by_device("--device-memory", options.device_memory, names)
@@ -68,8 +67,9 @@ def free_reader(rig: Rig) -> Callable[[], Mapping[str, int]]:
     names = {device.uuid: device.name for device in rig.devices if device.uuid is not None}
 
     def read() -> Mapping[str, int]:
-        if not names:
-            return MappingProxyType({})
         return {names[uuid]: free for uuid, free in free_mib_by_uuid(names).items()}
 
-    return read
+    if not names:
+        return lambda: MappingProxyType({})
+    empty: Mapping[str, int] = MappingProxyType({})
+    return Guarded(read, otherwise=empty)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from tuner.core.model import ModelFile
     from tuner.core.rig import Rig
     from tuner.core.workload import Workload
-    from tuner.engine.probe import Engine
     from tuner.engine.command_line import UserFlag
+    from tuner.engine.probe import Engine
     from tuner.search.coordinates import BoundSpace
 
 
@@ -39,11 +39,15 @@ def build_identity(
             "engine": Part(engine.digest, f"{engine.version}, {engine.digest[:12]}"),
             "devices": Part(digest_of(devices), ", ".join(f"{d.name} {d.description}" for d in rig.devices)),
             "space": Part(
-                digest_of([repr(space.parameters), repr(space.rules), repr(space.caps), dict(space.fixed), imposed]),
+                digest_of(
+                    [repr(space.parameters), repr(space.rules), repr(space.caps), dict(space.fixed), imposed]
+                ),
                 f"{space.name} at {bound.imposed['ctx-size']:,} tokens",
             ),
             "workload": Part(digest_of(_workload_key(workload)), _workload_label(workload)),
-            "flags": Part(digest_of([flags, draft_fingerprint]), " ".join(" ".join(f) for f in flags) or "none"),
+            "flags": Part(
+                digest_of([flags, draft_fingerprint]), " ".join(" ".join(f) for f in flags) or "none"
+            ),
         }
     )
 

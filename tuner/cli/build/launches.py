@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from tuner.core.candidate import Candidate
     from tuner.core.options import Value
-    from tuner.engine.help_text import HelpText
     from tuner.engine.command_line import UserFlag
+    from tuner.engine.help_text import HelpText
     from tuner.engine.user_command import UserCommand
 
 
@@ -36,7 +36,9 @@ def engine_default(
     return LaunchSpec(
         candidate=None,
         reference=ENGINE_DEFAULT,
-        flags=tuple(word for name, flag in spelled.items() if flag is not None for word in (flag, wanted[name])),
+        flags=tuple(
+            word for name, flag in spelled.items() if flag is not None for word in (flag, wanted[name])
+        ),
         asked=Asked(n_ctx_slot=context // parallel, n_parallel=parallel, drafts=None),
     )
 
@@ -54,8 +56,8 @@ def users_command(current: UserCommand, extra: tuple[UserFlag, ...]) -> LaunchSp
     )
 
 
-def candidate_specs(context: int) -> Callable[[Candidate], LaunchSpec]:
-    """How a candidate is launched at that context."""
+def candidate_specs(context: int, n_units: int) -> Callable[[Candidate], LaunchSpec]:
+    """How a candidate is launched at that context, for a model of so many units."""
 
     def spec(candidate: Candidate) -> LaunchSpec:
         options = candidate.options
@@ -65,10 +67,24 @@ def candidate_specs(context: int) -> Callable[[Candidate], LaunchSpec]:
                 n_ctx_slot=slot_context(options, context),
                 n_parallel=parallel_of(options),
                 drafts=options.get("spec-type", "none") != "none",
+                drafted_tokens=_always_drafts(options),
+                devices=candidate.devices,
+                every_layer=_at_least(options.get("gpu-layers"), n_units),
+                cache_types=(str(options.get("cache-type-k")), str(options.get("cache-type-v"))),
             ),
         )
 
     return spec
+
+
+def _always_drafts(options: Mapping[str, Value]) -> bool:
+    """Whether every answer of some length has drafts: n-grams may never match, a high p-min may stop all."""
+    kinds = str(options.get("spec-type", "none")).split(",")
+    return any(kind.startswith("draft-") for kind in kinds) and not options.get("spec-draft-p-min")
+
+
+def _at_least(value: Value | None, least: int) -> bool:
+    return isinstance(value, int) and value >= least
 
 
 def parallel_of(options: Mapping[str, Value]) -> int:

@@ -39,6 +39,7 @@ class TuneOptions:
     draft_model: Path | None
     seed: int
     allow_p2p: bool
+    cool_to_c: int | None
     flags: tuple[str, ...]
 
     @property

@@ -59,7 +59,9 @@ def build_workload(
             f"{n_ctx_slot:,} tokens of context; raise --context, lower --tokens, or use --prompts short"
         )
     if too_long:
-        note(f"{too_long} prompts of {prompt_set.name} are left out: too long for {n_ctx_slot:,} tokens of context")
+        note(
+            f"{too_long} prompts of {prompt_set.name} do not fit into {n_ctx_slot:,} tokens and are left out"
+        )
     return Workload(
         prompt_set=replace(prompt_set, prompts=tuple(fitting[: options.requests])),
         max_tokens=options.max_tokens,
