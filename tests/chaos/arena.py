@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from tests.chaos import leftovers
 from tests.chaos.best_reader import BestReader
 from tests.chaos.driver import ORPHANS_VARIABLE
+from tests.chaos.warm_start import run_driver
 from tests.support.gguf_files import model_metadata, write_gguf
-from tests.support.tuner_command import ROOT, Ended, TunerCommand
+from tests.support.tuner_command import Ended, TunerCommand
 from tuner.errors import StudyError
 from tuner.runs.trial_folder import TrialFolder
 
@@ -70,18 +70,14 @@ class Arena:
         words = self.command.words("--launches", str(launches), space=self._space)
         variables = {} if order is None else order.variables()
         with BestReader(self.command.study / "best.json") as reader:
-            ended = subprocess.run(
-                [sys.executable, "-m", "tests.chaos.driver", *words],
-                cwd=ROOT,
-                env=self._environment | variables,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=RUN_DEADLINE_S,
-                check=False,
+            code, said = run_driver(
+                words,
+                self._environment | variables,
+                log_path=self.command.folder / "tuner.log",
+                deadline_s=RUN_DEADLINE_S,
             )
         self.torn += reader.torn
-        return Ended(ended.returncode, ended.stdout, ended.stderr)
+        return Ended(code, "", said)
 
     def records(self) -> list[TrialRecord]:
         """All trials; none where the study was never made."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tests.chaos.boundaries import BOUNDARIES
 from tests.chaos.endings import ENDINGS, run_ending
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
     from tests.chaos.endings import Ending
 
+T = TypeVar("T")
+
 #: Studies that go on at once.
 AT_ONCE = 2
-#: Kills that one study is to live through.
-KILLS_A_STUDY = 25
+#: Candidates of one study that fail.
+FAULTS_A_STUDY = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class Plan:
     seed: int
     launches: int
     kills: int
+    kills_a_study: int = 25
+    """So many are to be lived through by one study."""
     every_fault: bool = True
     """However many launches that makes; at least `launches` in any case."""
     endings: Sequence[Ending] = ENDINGS
@@ -76,23 +80,17 @@ def wreak(folder: Path, plan: Plan) -> Result:
     """Do all of it."""
     dice = random.Random(plan.seed)  # noqa: S311 - a seed repeats it
     faults = plan_faults(plan.launches, dice, every=plan.every_fault)
-    half = (len(faults) + 1) // 2
     kills = plan_kills(plan.kills, dice)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         # the longest first
         disk = pool.submit(run_full_disk, folder / "disk", plan.fillings)
         kill_runs = [
-            pool.submit(
-                run_kills,
-                folder / f"kills-{at}",
-                kills[at : at + KILLS_A_STUDY],
-                dies_with_us=bool(index % 2),
-            )
-            for index, at in enumerate(range(0, len(kills), KILLS_A_STUDY))
+            pool.submit(run_kills, folder / f"kills-{index}", part, dies_with_us=bool(index % 2))
+            for index, part in enumerate(_parts(kills, plan.kills_a_study))
         ]
         fault_runs = [
             pool.submit(run_faults, folder / f"faults-{index}", part)
-            for index, part in enumerate((faults[:half], faults[half:]))
+            for index, part in enumerate(_parts(faults, FAULTS_A_STUDY))
         ]
         endings = [
             pool.submit(run_ending, folder / f"ending-{index}", ending)
@@ -108,3 +106,7 @@ def wreak(folder: Path, plan: Plan) -> Result:
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # what has not begun need not
             raise
+
+
+def _parts(items: list[T], size: int) -> list[list[T]]:
+    return [items[at : at + size] for at in range(0, len(items), size)]

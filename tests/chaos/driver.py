@@ -8,7 +8,10 @@ import json
 import os
 import resource
 import signal
+import sys
+import tempfile
 from contextlib import ExitStack
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.chaos.boundaries import BY_NAME, at
@@ -22,6 +25,20 @@ ORPHANS_VARIABLE = "CHAOS_ORPHANS"
 #: The file that takes all that is left of a disk.
 FILLER = "filler"
 _CHUNK = bytes(64 * 1024)
+
+
+def run_as(words: list[str], environment: dict[str, str], log_path: Path, complaints: Connection) -> None:
+    """Be a process of that command: in that environment, with standard error going to a pipe."""
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile.tempdir = None  # as the environment says, not as it said
+    log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    os.dup2(log, 1)
+    os.dup2(complaints.fileno(), 2)
+    os.close(log)
+    complaints.close()
+    sys.argv = ["tuner", *words]
+    run()
 
 
 def run() -> None:
@@ -48,6 +65,7 @@ def _do(order: Order) -> None:
         case Act.FILL:
             _fill(Path(order.folder))
         case Act.LIMIT:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a file as well
             # the hard limit stays: Python ignores the signal, and a write beyond the limit is an error
             _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
@@ -62,7 +80,3 @@ def _fill(folder: Path) -> None:
                     file.write(chunk)
             except OSError:
                 continue
-
-
-if __name__ == "__main__":
-    run()

@@ -25,7 +25,15 @@ def dice(seed: int = 1) -> random.Random:
 
 
 def test_small_night_is_survived(tmp_path: Path) -> None:
-    plan = Plan(seed=3, launches=6, kills=8, every_fault=False, endings=(), fillings=("before result",))
+    plan = Plan(
+        seed=3,
+        launches=6,
+        kills=8,
+        kills_a_study=4,
+        every_fault=False,
+        endings=(),
+        fillings=("before result",),
+    )
     result = wreak(tmp_path, plan)
     assert result.violations == []
     assert sum(len(run.launches) for run in result.faults) >= plan.launches

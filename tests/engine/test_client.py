@@ -261,7 +261,7 @@ def test_real_stream_is_timed_by_both_clocks(tmp_path: Path) -> None:
     assert sample.predicted_n == 9
     assert sample.predicted_ms == pytest.approx(100)
     assert sample.ttft_s >= sample.prompt_ms / 1000
-    assert 0.09 <= sample.wall_s - sample.ttft_s < 1.0
+    assert sample.wall_s >= (sample.prompt_ms + sample.predicted_ms) / 1000
     assert len(sample.text.split()) == 9
 
 
@@ -269,7 +269,7 @@ def test_thought_is_the_first_token(tmp_path: Path) -> None:
     fake = FakeEngine(tmp_path, time_scale=1, reasons=True).always(tok_s=20, load_s=0)
     with fake.serving() as server:
         sample = ask(client_of(server))
-    assert sample.ttft_s < 0.2 < sample.wall_s  # half of the answer, 200 ms, is thought
+    assert sample.wall_s - sample.ttft_s > 0.2  # the half of the answer that is no thought takes 200 ms
     assert len(sample.text.split()) == 9
 
 

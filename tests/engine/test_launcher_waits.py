@@ -177,6 +177,7 @@ class InterruptedSoon(NeverInterrupted):
         ("mid-stream", "request", Phase.WARMUP),
     ],
 )
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a socket cut in its connect
 def test_interrupted_launch_is_stopped_and_leaves_no_server(
     bench: Bench, hang: str, event: str, phase: Phase
 ) -> None:

@@ -164,3 +164,12 @@ def test_a_space_is_used_up_when_everything_is_refused() -> None:
     script = Script([512] * (MAX_REFUSALS + 1))
     assert propose(script, BOUND, lambda _one: True) is None
     assert len(script.refused) == MAX_REFUSALS
+
+
+def test_each_kind_of_end_has_its_own_count() -> None:
+    records = [a_record(0, ONE, ended(Kind.RPC_LOST)), a_record(1, ONE, ended(Kind.DISTURBED))]
+    assert wanted(ONE.key(), records)
+    records.append(a_record(2, ONE, ended(Kind.DISTURBED)))
+    assert wanted(ONE.key(), records)
+    records.append(a_record(3, ONE, ended(Kind.DISTURBED)))
+    assert not wanted(ONE.key(), records)

@@ -117,8 +117,8 @@ class ServerProcess:
 def _dies_with_us() -> list[str]:
     """A prefix that has the kernel kill the server when the thread that starts it ends, however that ends.
 
-    Hence servers are started from the main thread. Where there is no `setpriv` (util-linux 2.33) a server can
-    outlive a killed tuner; then the next run ends it.
+    Hence servers are started from the main thread. Where there is no `setpriv` (util-linux 2.33), and in the
+    few milliseconds before it has done its work, a server can outlive a killed tuner: the next run ends it.
     """
     setpriv = shutil.which("setpriv")
     return [] if setpriv is None else [setpriv, "--pdeathsig", "KILL", "--"]

@@ -27,7 +27,8 @@ def end_orphans(study_folder: Path, end: Callable[[int, float, str], bool]) -> l
         Numbers of the trials whose server still ran.
     """
     ended = []
-    for path in sorted((study_folder / "trials").glob("*")):
+    folders = [path for path in (study_folder / "trials").glob("*") if path.name.isdecimal()]
+    for path in sorted(folders, key=lambda path: int(path.name)):
         folder = TrialFolder(path)
         process = folder.process()
         if process is None or folder.result() is not None:

@@ -54,12 +54,18 @@ def again(records: Sequence[TrialRecord]) -> Candidate | None:
 
 
 def wanted(key: str, records: Sequence[TrialRecord]) -> bool:
-    """Whether something still has to be launched: it never was, or it ended by no fault of its own."""
-    tries = [record for record in records if record.key == key]
-    if not tries:
+    """Whether something still has to be launched: it never was, or it ended by no fault of its own.
+
+    Each kind of end has its own count: a device that was lost once says nothing of a card that throttles.
+    """
+    outcomes = [record.outcome for record in records if record.key == key]
+    if not outcomes:
         return True
-    outcome = tries[-1].outcome
-    return outcome is not None and len(tries) <= outcome.policy.retries
+    last = outcomes[-1]
+    if last is None:
+        return False
+    alike = sum(outcome is not None and outcome.kind is last.kind for outcome in outcomes)
+    return alike <= last.policy.retries
 
 
 def refusal(bound: BoundSpace, candidate: Candidate, records: Sequence[TrialRecord]) -> str | None:

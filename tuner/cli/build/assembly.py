@@ -102,7 +102,10 @@ def assemble(
     extra = parse_extra(engine.help, list(options.flags))
     current = None if options.current is None else parse_command(engine.help, options.current)
     if current is not None:
-        notes += [f"--current: {flag} is left out, the tuner sets its own" for flag in current.left_out]
+        notes += [
+            f"--current: {flag} is left out: the tuner sets its own, or it is a secret"
+            for flag in current.left_out
+        ]
     rig = build_rig(options, engine, environment, _value_of(extra, "rpc"))
     imposed = _imposed(options, extra, current, space, model)
     context = cast("int", imposed["ctx-size"])
