@@ -59,7 +59,7 @@ bench-overhead: setup ## measure what the tuner itself costs a trial
 	@$(BIN)/python -m tests.bench.overhead
 
 chaos: setup ## let all go wrong that can in a night: servers that fail, full disks, kills; ARGS="--seed 7"
-	@echo "chaos: failing servers, full disks and 200 kills: 5 to 9 minutes on two cores"
+	@echo "chaos: failing servers, full disks and 200 kills: 3 to 8 minutes on two cores"
 	@$(BIN)/python -m tests.chaos $(ARGS)
 
 clean: ## remove .venv and all caches; results/ stays

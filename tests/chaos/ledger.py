@@ -132,7 +132,8 @@ class Ledger:
                 found.doubled.append(f"{key} was tried again after its end: {kinds}")
             if len(kinds) > 1 + CUTS_FORGIVEN:
                 found.doubled.append(f"{key} came again {len(kinds) - 1} times")
-            if complete and kinds[-1] is Kind.STOPPED:
+            # where it was the last launch that the study may make, none is left
+            if complete and kinds[-1] is Kind.STOPPED and key != records[-1].key:
                 found.lost.append(f"{key} was cut and never came again: {kinds}")
 
     def _check_cut(self, records: Sequence[TrialRecord], found: Findings) -> None:

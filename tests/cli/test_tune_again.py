@@ -48,7 +48,7 @@ def test_kill_9_in_a_trial_loses_that_trial_at_most(command: TunerCommand) -> No
     assert kinds(before) == [Kind.NONE, Kind.NONE, None]
     command.fake = FakeEngine(command.folder)  # with no rules
 
-    command.tune("--launches", "5")
+    command.tune("--launches", "4")
     assert not lives(orphan)
     records = command.records()
     assert kinds(records) == [Kind.NONE, Kind.NONE, Kind.STOPPED, Kind.NONE, Kind.NONE]

@@ -123,7 +123,7 @@ def test_the_wall_is_found_and_the_devices_survive_it(tmp_path: Path, tune: Tune
 
 def test_a_killed_tuner_resumes_and_ends_its_orphan(tmp_path: Path, tune: Tune) -> None:
     """After `kill -9` in a trial, the same command ends the orphan, goes on, and counts no trial twice."""
-    argv, env = tune("--launches", "3"), environment(tmp_path)
+    argv, env = tune("--launches", "2"), environment(tmp_path)
     process_file = tmp_path / "pair" / "trials" / "0" / "process.json"
     with (tmp_path / "first.log").open("w", encoding="utf-8") as log:
         first = subprocess.Popen(argv, env=env, stdout=log, stderr=subprocess.STDOUT)

@@ -43,6 +43,14 @@ def test_launches_count_however_they_end() -> None:
     assert Budget(None, 2).why_over(records, 0.0) is not None
 
 
+def test_launches_that_were_stopped_do_not_count_unless_nearly_all_are() -> None:
+    stopped = [a_record(number, LAYER, ended(Kind.STOPPED)) for number in range(6)]
+    assert Budget(None, 5).why_over([*stopped[:3], *RECORDS[:4]], 0.0) is None
+    assert Budget(None, 5).why_over([*stopped[:3], *RECORDS], 0.0) is not None
+    assert Budget(None, 2).why_over(stopped[:5], 0.0) is None
+    assert Budget(None, 2).why_over(stopped, 0.0) is not None
+
+
 def test_time_is_a_bound() -> None:
     budget = Budget(300.0, None)
     assert budget.why_over(RECORDS, 299.9) is None

@@ -282,7 +282,7 @@ def test_everything_is_published_before_the_first_and_after_each_trial(run: Play
 
 def test_trial_that_was_cut_off_is_stopped_and_comes_again(run: PlayedRun) -> None:
     record_before(run, LaunchSpec(candidate(128)), None)
-    run.go(2, starts=(256,))
+    run.go(1, starts=(256,))
     first, again = run.store.records()
     assert first.outcome == Outcome(Kind.STOPPED, evidence="the tuner was killed during this trial")
     assert again.key == ONE
@@ -312,7 +312,7 @@ def test_engine_that_vanishes_leaves_a_trial_that_the_next_run_settles(run: Play
         run.go(starts=(128,))
     assert kinds(run.store.records()) == [None]
     run.launcher.meanwhile = lambda _log_path: None
-    run.go(2, starts=(128,))
+    run.go(1, starts=(128,))
     assert kinds(run.store.records()) == [Kind.STOPPED, Kind.NONE]
     assert run.launched == [ONE, ONE]
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from tuner.core.outcome import Kind
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -21,8 +23,14 @@ class Budget:
     launches: int | None
 
     def why_over(self, records: Sequence[TrialRecord], used_s: float) -> str | None:
-        """Why nothing more is launched; None where something may be."""
-        if self.launches is not None and len(records) >= self.launches:
+        """Why nothing more is launched; None where something may be.
+
+        A launch that was stopped, as by a kill of the tuner, is made again and does not count, unless nearly
+        all of them are.
+        """
+        made = sum(record.outcome is None or record.outcome.kind is not Kind.STOPPED for record in records)
+        made = max(made, len(records) // 3)
+        if self.launches is not None and made >= self.launches:
             return f"all {self.launches} launches are made"
         if self.seconds is not None and used_s >= self.seconds:
             return f"its time of {self.seconds / 60:.1f} min is used up"

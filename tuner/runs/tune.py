@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tuner.core.launch import LaunchResult, LaunchSpec
+from tuner.core.interrupt import Interrupted
+from tuner.core.launch import LaunchPlan, LaunchResult, LaunchSpec
 from tuner.core.monitoring import study_clocks_mhz
 from tuner.core.outcome import Kind, Outcome
 from tuner.core.surroundings import Surroundings, judged
@@ -112,13 +113,15 @@ class TuneRun:
             if not self._plan.budget.fits(spec, records, used_s):
                 return Ending("what is left of its time is too short for another launch")
             check_room(self._folder)
-            record = self._trial(
-                spec,
-                why,
-                began=began,
-                limit_s=self._plan.budget.left_s(used_s),
-                records=records,
-            )
+            try:
+                with self._interrupts.allowed():  # cards can take minutes to cool down
+                    notes = self._monitor.ready()
+            except Interrupted:
+                return Ending("asked to stop", interrupted=True)
+            for note in notes:
+                self._progress.note(note)
+            limit_s = self._plan.budget.left_s(used_before_s + time.monotonic() - self._started)
+            record = self._trial(spec, why, began=began, limit_s=limit_s, records=records)
             records = self._store.records()
             self._publish(records)
             self._progress.trial_ended(record, records)
@@ -175,8 +178,31 @@ class TuneRun:
         folder = TrialFolder.of(self._folder, number)
         folder.journal(spec, launch)
         self._progress.trial_begins(number, spec, why)
-        for sentence in self._monitor.ready():
-            self._progress.note(sentence)
+        result = self._launch(spec, launch, folder, limit_s=limit_s, records=records)
+        record = TrialRecord(
+            number=number,
+            candidate=spec.candidate,
+            reference=spec.reference,
+            argv=argv,
+            environment=environment,
+            result=result,
+            wall_s=time.monotonic() - began,
+        )
+        folder.record_result(result, record.wall_s)
+        self._store.finish(record)
+        return record
+
+    def _launch(
+        self,
+        spec: LaunchSpec,
+        launch: LaunchPlan,
+        folder: TrialFolder,
+        *,
+        limit_s: float | None,
+        records: Sequence[TrialRecord],
+    ) -> LaunchResult:
+        """Launch, watch the rig meanwhile, and judge what came of it in that light."""
+        plan = self._plan
         pids: list[int] = []
 
         def spawned(pid: int, started_at: float) -> None:
@@ -202,29 +228,15 @@ class TuneRun:
             own_pid=pids[0] if pids else None,
             raw=folder.path / "telemetry.jsonl",
         )
-        result = replace(result, telemetry=report.summaries)
-        seen = Surroundings(report, slept_s=sleep.slept_s(), clocks_mhz=study_clocks_mhz(records))
         outcome = judged(
             result,
-            seen,
+            Surroundings(report, slept_s=sleep.slept_s(), clocks_mhz=study_clocks_mhz(records)),
             spec,
             devices=plan.devices,
             reserve_mib=plan.reserve_mib,
             disturbed_before=disturbed_before(spec.key, records),
         )
-        result = replace(result, outcome=outcome)
-        record = TrialRecord(
-            number=number,
-            candidate=spec.candidate,
-            reference=spec.reference,
-            argv=argv,
-            environment=environment,
-            result=result,
-            wall_s=time.monotonic() - began,
-        )
-        folder.record_result(result, record.wall_s)
-        self._store.finish(record)
-        return record
+        return replace(result, telemetry=report.summaries, outcome=outcome)
 
 
 def disturbed_before(key: str, records: Sequence[TrialRecord]) -> int:
