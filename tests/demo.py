@@ -11,6 +11,8 @@ from pathlib import Path
 
 from tests.support import engine_setup
 from tests.support.rpc_pair import FAST_LIMIT_BYTES, RpcPair
+from tuner.errors import RigError
+from tuner.rig.lock import RigLock
 
 ROOT = Path(__file__).parent.parent
 STUDY = ROOT / "results" / "demo"
@@ -34,16 +36,21 @@ def demo_argv(rpc: str, *, study: str = "demo", budget: str = BUDGET) -> list[st
 
 def main() -> int:
     """Run the demo; returns the tuner's exit code."""
-    shutil.rmtree(STUDY, ignore_errors=True)
-    STUDY.mkdir(parents=True)
+    with RigLock((str(STUDY.resolve()),), what="study"):  # never from under a demo that still runs
+        shutil.rmtree(STUDY, ignore_errors=True)
+        STUDY.mkdir(parents=True)
     with RpcPair(STUDY / "rpc") as pair:
         pair.supervise()
         print(f"demo: two RPC servers run as devices RPC0 (fast, small) and RPC1 (slow), pids {pair.pids}")
-        code = subprocess.run(demo_argv(pair.endpoints), cwd=ROOT, check=False).returncode
+        argv = ["setpriv", "--pdeathsig", "TERM", "--", *demo_argv(pair.endpoints)]
+        code = subprocess.run(argv, cwd=ROOT, check=False).returncode
         if pair.restarts:
             print(f"demo: an RPC server died {pair.restarts} times and was started again")
     return code
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except RigError as error:
+        sys.exit(f"demo: {error}")

@@ -273,9 +273,11 @@ def _check_format(path: Path) -> None:
         raise StudyError(f"{path} is no SQLite database; move it away to start anew")
 
 
-def _first_line(error: Exception) -> str:
-    """What happened; the lines after it are the statement in SQL, and where to read on about SQLAlchemy."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _first_line(error: BaseException) -> str:
+    """What the database itself said; Optuna's own words for it say nothing of the disk."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error).partition("\n")[0] or type(error).__name__
 
 
 def _storage(path: Path) -> optuna.storages.RDBStorage:

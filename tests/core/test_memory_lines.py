@@ -53,6 +53,23 @@ def test_a_draft_context_comes_on_top() -> None:
     assert found["CUDA1"] == pytest.approx(15980.68 + 4760.00 + 336.66 + 1913.13 + 896.00)
 
 
+def test_what_a_context_reserves_again_replaces_what_it_had() -> None:
+    log = """
+0.04.096.661 I llama_context: constructing llama_context
+0.04.100.883 I sched_reserve: reserving ...
+0.04.306.288 I sched_reserve:      CUDA0 compute buffer size =   805.22 MiB
+0.04.306.295 I sched_reserve:      CUDA1 compute buffer size =   625.19 MiB
+0.04.483.594 I llama_context: constructing llama_context
+0.04.485.064 I llama_kv_cache:      CUDA1 KV buffer size =   128.00 MiB
+0.04.485.191 I sched_reserve: reserving ...
+0.04.640.531 I sched_reserve:      CUDA1 compute buffer size =   660.13 MiB
+0.04.641.609 I sched_reserve: reserving ...
+0.04.858.069 I sched_reserve:      CUDA1 compute buffer size =   661.13 MiB
+"""
+    found = buffers_mib(log, {})
+    assert found == {"CUDA0": pytest.approx(805.22), "CUDA1": pytest.approx(625.19 + 128.00 + 661.13)}
+
+
 def test_a_load_that_ran_out_of_memory_counts_what_it_got() -> None:
     found = buffers_mib(server_log("O-kv-layer"), {})
     assert found == pytest.approx(

@@ -59,3 +59,8 @@ def test_noted_is_what_the_user_set_and_a_measurement_depends_on() -> None:
         "GGML_CUDA_P2P": "1",
     }
     assert TOKEN_VARIABLE not in noted({**environment, TOKEN_VARIABLE: "x"})
+
+
+def test_where_a_toolkit_lies_is_not_noted() -> None:
+    toolkit = {"CUDA_HOME": "/usr/local/cuda", "CUDA_VERSION": "13.0.2", "NCCL_VERSION": "2.28.3-1"}
+    assert noted({**toolkit, "NCCL_NVLS_ENABLE": "0"}) == {"NCCL_NVLS_ENABLE": "0"}

@@ -36,3 +36,8 @@ def test_a_refusal_is_told_and_no_error(tmp_path: Path) -> None:
 def test_a_program_that_cannot_be_started_is_told_and_no_error(tmp_path: Path) -> None:
     with SleepInhibitor(str(tmp_path / "nothing")) as inhibitor:
         assert inhibitor.problem == "systemd-inhibit cannot be started: No such file or directory"
+
+
+def test_machine_that_cannot_sleep_needs_no_lock(tmp_path: Path) -> None:
+    with SleepInhibitor(str(tmp_path / "nothing"), can_suspend=False) as inhibitor:
+        assert inhibitor.problem is None

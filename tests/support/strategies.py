@@ -98,6 +98,7 @@ launch_results: st.SearchStrategy[LaunchResult] = st.builds(
     samples=st.lists(samples, max_size=4).map(tuple),
     load_s=amounts,
     requests_s=amounts,
+    warmup_s=amounts,
     shutdown_s=amounts,
     exit_code=st.none() | st.integers(-64, 255),
     buffers_mib=st.dictionaries(texts, amounts, max_size=4),

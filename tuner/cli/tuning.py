@@ -22,6 +22,7 @@ from tuner.core.trial import TrialRecord, best_of
 from tuner.engine.process import end_orphan
 from tuner.errors import ResultsError, TunerError
 from tuner.report.best import best_document, check_best, shell_command
+from tuner.rig.host_facts import can_suspend
 from tuner.rig.inhibit import SleepInhibitor
 from tuner.rig.lock import RigLock
 from tuner.rig.monitor import RigMonitor
@@ -74,7 +75,7 @@ def _run(assembly: Assembly, *, cool_to_c: int | None) -> None:
     with (
         RigLock(assembly.rig.identity),
         SignalInterrupts(_say_stopping) as interrupts,
-        SleepInhibitor() as inhibitor,
+        SleepInhibitor(can_suspend=can_suspend()) as inhibitor,
     ):
         if inhibitor.problem is not None:
             typer.echo(

@@ -76,7 +76,9 @@ class LaunchResult:
     load_s: float = 0.0
     """From the start of the process until it was ready, or until it had failed."""
     requests_s: float = 0.0
-    """Warm-up included."""
+    """From then to the last answer, warm-up included."""
+    warmup_s: float = 0.0
+    """The part of it before the first request that is measured."""
     shutdown_s: float = 0.0
     exit_code: int | None = None
     buffers_mib: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
@@ -105,6 +107,7 @@ class LaunchResult:
             ],
             "load_s": self.load_s,
             "requests_s": self.requests_s,
+            "warmup_s": self.warmup_s,
             "shutdown_s": self.shutdown_s,
             "exit_code": self.exit_code,
             "buffers_mib": dict(self.buffers_mib),
@@ -135,6 +138,7 @@ class LaunchResult:
             samples=tuple(Sample(**sample) for sample in document["samples"]),
             load_s=document["load_s"],
             requests_s=document["requests_s"],
+            warmup_s=document["warmup_s"],
             shutdown_s=document["shutdown_s"],
             exit_code=document["exit_code"],
             buffers_mib=MappingProxyType(dict(document["buffers_mib"])),

@@ -13,6 +13,10 @@ TOKEN_VARIABLE = "SPLIT_RATIO_TUNER_TOKEN"  # noqa: S105 - a name, no secret
 
 #: Read by the engine and able to change what is measured: kept where the user sets them, and written down.
 _NOTED_PREFIXES = ("GGML_", "CUDA_", "NCCL_", "HIP_", "ROCR_", "HSA_")
+#: They say where a toolkit lies or which one an image holds, and no server reads them.
+_OF_TOOLKITS = frozenset(
+    {"CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_BIN_PATH", "CUDA_VERSION", "NCCL_VERSION"}
+)
 _PEER_ACCESS = "GGML_CUDA_P2P"
 _TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 #: Nothing that is started or written down has these.
@@ -47,5 +51,5 @@ def noted(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in sorted(environment.items())
-        if name.startswith(_NOTED_PREFIXES) and name != "GGML_NO_BACKTRACE"
+        if name.startswith(_NOTED_PREFIXES) and name not in {"GGML_NO_BACKTRACE", *_OF_TOOLKITS}
     }

@@ -142,6 +142,7 @@ class Launcher:
             samples=tuple(session.samples),
             load_s=(session.ready_at or stop) - start,
             requests_s=0.0 if session.ready_at is None else stop - session.ready_at,
+            warmup_s=0.0 if session.ready_at is None else (session.warm_at or stop) - session.ready_at,
             shutdown_s=shutdown_s,
             exit_code=exit_code,
             buffers_mib=MappingProxyType(buffers_mib(log, self.watch.endpoints)),

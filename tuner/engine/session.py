@@ -60,6 +60,7 @@ class Session:
         self._on_sample = on_sample
         self.phase = Phase.LOAD
         self.ready_at: float | None = None
+        self.warm_at: float | None = None
         self.samples: list[Sample] = []
         self.outcome: Outcome | None = None
         self._free_mib: Mapping[str, int] = MappingProxyType({})
@@ -88,6 +89,7 @@ class Session:
             self.phase = Phase.WARMUP
             self._ask(workload.prompt_set.warmup, min(WARMUP_TOKENS, workload.max_tokens))
             self.phase = Phase.BENCHMARK
+            self.warm_at = time.monotonic()
             for prompt in workload.prompt_set.prompts:
                 sample = self._ask(prompt, workload.max_tokens)
                 self.outcome = sample_difference(sample, workload.max_tokens)

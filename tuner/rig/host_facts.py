@@ -48,15 +48,15 @@ def read_host(model_paths: Sequence[Path], results_folder: Path) -> HostFacts:
     total_mib, available_mib = memory.total // _MIB, memory.available // _MIB
     if limit_mib is not None:
         total_mib, available_mib = min(total_mib, limit_mib), min(available_mib, limit_mib)
-    can_suspend = _can_suspend()
+    suspends = can_suspend()
     return HostFacts(
         memory_total_mib=total_mib,
         memory_available_mib=available_mib,
         results_folder=str(results_folder),
         results_free_mib=_free_mib(results_folder),
         is_wsl="microsoft" in _text(_OS_RELEASE).casefold(),
-        can_suspend=can_suspend,
-        awake_problem=None if can_suspend is False else _awake_problem(),
+        can_suspend=suspends,
+        awake_problem=None if suspends is False else _awake_problem(),
         model_disk=read_model_disk(model_paths) if model_paths else None,
     )
 
@@ -172,7 +172,7 @@ def _container_limit_mib() -> int | None:
     return int(text) // _MIB if text.isdecimal() else None
 
 
-def _can_suspend() -> bool | None:
+def can_suspend() -> bool | None:
     """Whether the kernel offers a sleep state; None where it does not say."""
     try:
         return bool(_SLEEP_STATES.read_text(encoding="ascii").split())

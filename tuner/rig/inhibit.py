@@ -20,16 +20,23 @@ class SleepInhibitor:
 
     The lock is held by a child that waits for the end of its input: it goes when we go, however that happens.
 
+    Args:
+        program: The `systemd-inhibit` to use; default: the one on the PATH.
+        can_suspend: False where the machine has no sleep state: then there is nothing to hold.
+
     Attributes:
-        problem: Why the machine may fall asleep all the same; None where the lock is held.
+        problem: Why the machine may fall asleep all the same; None where it cannot.
     """
 
-    def __init__(self, program: str | None = None) -> None:
+    def __init__(self, program: str | None = None, *, can_suspend: bool | None = None) -> None:
         self.problem: str | None = None
         self._program = program or shutil.which("systemd-inhibit")
+        self._can_suspend = can_suspend
         self._child: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
+        if self._can_suspend is False:
+            return self
         if self._program is None:
             self.problem = "there is no systemd-inhibit on this system"
             return self

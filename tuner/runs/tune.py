@@ -223,7 +223,7 @@ class TuneRun:
             slowest_load_s=_slowest_load_s(records),
         )
         report = self._monitor.end(
-            since_s=result.load_s,
+            since_s=result.load_s + result.warmup_s,
             until_s=result.load_s + result.requests_s,
             own_pid=pids[0] if pids else None,
             raw=folder.path / "telemetry.jsonl",

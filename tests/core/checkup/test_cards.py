@@ -53,7 +53,14 @@ def test_no_card_has_no_check() -> None:
 def test_only_a_launch_shows_a_link_under_load() -> None:
     first = card_checks(DriverFacts(cards=(CARD,)))[0]
     assert (first.topic, first.level) == (Topic.PCIE, Level.OK)
+    assert first.text.startswith("links rest at Gen 1")
     assert "only a launch shows" in first.text
+
+
+@pytest.mark.parametrize("now", [(4, 16), None])
+def test_link_that_does_not_rest_is_not_said_to(now: tuple[int, int] | None) -> None:
+    checks = card_checks(DriverFacts(cards=(replace(CARD, pcie_now=now),)))
+    assert not [check for check in checks if "links rest" in check.text]
 
 
 @pytest.mark.parametrize(
