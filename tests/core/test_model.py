@@ -60,3 +60,12 @@ def test_keys_and_values_may_have_their_own_types() -> None:
 )
 def test_some_architectures_refuse_tensor_mode(architecture: str, *, allowed: bool) -> None:
     assert replace(MODEL, architecture=architecture).allows_tensor_split is allowed
+
+
+def test_devices_do_not_hold_the_input_embedding_unless_it_is_the_output_too() -> None:
+    embedding, output = (
+        TensorInfo("token_embd.weight", (9,), "F32", 100),
+        TensorInfo("output.weight", (9,), "F32", 70),
+    )
+    assert replace(MODEL, tensors=(embedding, output)).offloaded_bytes == 70
+    assert replace(MODEL, tensors=(embedding,)).offloaded_bytes == 100

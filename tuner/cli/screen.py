@@ -74,7 +74,7 @@ def _fit(assembly: Assembly) -> str:
     """Whether weights and cache are smaller than what is free; the buffers are only known from a launch."""
     model, plan = assembly.model, assembly.plan
     free_mib = sum(d.free_mib - plan.reserve_mib[d.name] for d in assembly.rig.devices)
-    weights_mib = model.weights_bytes / 2**20
+    weights_mib = model.offloaded_bytes / 2**20
     cache_mib = [model.kv_bytes(assembly.context, bits, bits) / 2**20 for bits in (_F16_BITS, _Q8_0_BITS)]
     need = (
         f"weights {weights_mib:,.0f} MiB, KV cache {cache_mib[0]:,.0f} MiB as f16 or {cache_mib[1]:,.0f} as "

@@ -70,6 +70,13 @@ class ModelFile:
         return sum(tensor.size_bytes for tensor in self.tensors)
 
     @property
+    def offloaded_bytes(self) -> int:
+        """Bytes that devices have to hold: the input embedding stays on the host, unless it is the output too."""
+        sizes = {tensor.name: tensor.size_bytes for tensor in self.tensors}
+        embedding = sizes.get("token_embd.weight", 0) if "output.weight" in sizes else 0
+        return self.weights_bytes - embedding
+
+    @property
     def allows_tensor_split(self) -> bool:
         """Whether the engine can run this architecture in `-sm tensor`."""
         return self.architecture not in TENSOR_SPLIT_REFUSED

@@ -67,7 +67,7 @@ def _mtp_check(engine: EngineFacts | None) -> Check:
 def _fit_checks(model: ModelFile, devices: Sequence[Device]) -> list[Check]:
     """Weights and cache against what is free, less what is to stay free; buffers only a launch shows."""
     context = min(CONTEXT, model.n_ctx_train) if model.n_ctx_train else CONTEXT
-    weights_mib = model.weights_bytes / _MIB
+    weights_mib = model.offloaded_bytes / _MIB
     cache_mib = {name: model.kv_bytes(context, bits, bits) / _MIB for name, bits in _KV_BITS.items()}
     usable_mib = {device.name: device.free_mib - default_reserve_mib(device) for device in devices}
     need = (
