@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tuner.engine.environment import TOKEN_VARIABLE, noted, server_environment
+from tuner.engine.environment import TOKEN_VARIABLE, empty_config_home, noted, server_environment
+
+if TYPE_CHECKING:
+    import pytest
 
 EMPTY = Path("/empty")
 USERS = {
@@ -64,3 +69,16 @@ def test_noted_is_what_the_user_set_and_a_measurement_depends_on() -> None:
 def test_where_a_toolkit_lies_is_not_noted() -> None:
     toolkit = {"CUDA_HOME": "/usr/local/cuda", "CUDA_VERSION": "13.0.2", "NCCL_VERSION": "2.28.3-1"}
     assert noted({**toolkit, "NCCL_NVLS_ENABLE": "0"}) == {"NCCL_NVLS_ENABLE": "0"}
+
+
+def test_the_config_folder_is_empty_and_one_for_all_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    first = empty_config_home()
+    assert empty_config_home() == first
+    assert list(first.iterdir()) == []
+    (first / "llama.cpp").mkdir()  # somebody put something there
+    other = empty_config_home()
+    assert other != first
+    assert list(other.iterdir()) == []

@@ -15,7 +15,13 @@ from tuner.core.candidate import Candidate
 from tuner.core.launch import ENGINE_DEFAULT, LaunchPlan, LaunchResult, LaunchSpec
 from tuner.core.outcome import Outcome
 from tuner.errors import ResultsError
-from tuner.runs.trial_folder import LaunchedProcess, TrialFolder, write_json, write_text
+from tuner.runs.trial_folder import (
+    LaunchedProcess,
+    TrialFolder,
+    remove_half_written,
+    write_json,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,3 +176,15 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 def test_others_may_read_what_was_written(tmp_path: Path) -> None:
     write_text(tmp_path / "a.txt", "x")
     assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o644
+
+
+def test_what_a_killed_tuner_was_writing_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    trial = tmp_path / "trials" / "0"
+    trial.mkdir(parents=True)
+    kept = [tmp_path / "best.json", tmp_path / "my.new", trial / "result.json"]
+    cut = [tmp_path / ".best.json.abc.new", trial / ".result.json.x.new"]
+    for path in (*kept, *cut):
+        path.touch()
+    remove_half_written(tmp_path)
+    assert [path.exists() for path in kept] == [True] * 3
+    assert [path.exists() for path in cut] == [False] * 2

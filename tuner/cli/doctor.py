@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -51,10 +50,10 @@ def doctor(
         model = None
     # what looks at the machine needs Linux; reading a study does not
     from tuner.cli.build.checkup import DoctorOptions, examine  # noqa: PLC0415
+    from tuner.engine.environment import empty_config_home  # noqa: PLC0415
 
     options = DoctorOptions(model=model, server=server, devices=devices, results=results, flags=tuple(words))
-    with tempfile.TemporaryDirectory(prefix="split-ratio-tuner-") as config_home:
-        checks = examine(options, os.environ, Path(config_home))
+    checks = examine(options, os.environ, empty_config_home())
     if as_json:
         typer.echo(json.dumps([asdict(check) for check in checks], indent=2, ensure_ascii=False))
     else:

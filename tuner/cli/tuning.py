@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -19,6 +17,7 @@ from tuner.cli.result_table import headline, summary
 from tuner.cli.screen import first_screen
 from tuner.cli.study_folder import BEST, DATABASE, check_writable
 from tuner.core.trial import TrialRecord, best_of
+from tuner.engine.environment import empty_config_home
 from tuner.engine.process import end_orphan
 from tuner.errors import ResultsError, TunerError
 from tuner.report.best import best_document, check_best, shell_command
@@ -28,12 +27,13 @@ from tuner.rig.lock import RigLock
 from tuner.rig.monitor import RigMonitor
 from tuner.runs.interrupt import SignalInterrupts
 from tuner.runs.orphans import end_orphans
-from tuner.runs.trial_folder import write_json
+from tuner.runs.trial_folder import remove_half_written, write_json
 from tuner.runs.tune import Ending, TuneRun
 from tuner.study import StudyStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from tuner.cli.build.options import TuneOptions
 
@@ -48,10 +48,10 @@ def run_tune(options: TuneOptions, *, yes: bool, dry_run: bool) -> None:
         typer.Exit: It ended otherwise than with a result.
     """
     with contextlib.ExitStack() as stack:
-        config_home = stack.enter_context(tempfile.TemporaryDirectory(prefix="split-ratio-tuner-"))
+        config_home = empty_config_home()
         if not dry_run:
             _take_study(options.study_folder, stack)
-        assembly = assemble(options, os.environ, Path(config_home), created=_now())
+        assembly = assemble(options, os.environ, config_home, created=_now())
         check_writable(assembly.study_folder)
         for line in first_screen(assembly):
             typer.echo(line)
@@ -69,6 +69,7 @@ def _take_study(folder: Path, stack: contextlib.ExitStack) -> None:
     stack.enter_context(RigLock((str(folder.resolve()),), what="study"))
     for number in end_orphans(folder, end_orphan):
         typer.echo(f"Trial {number} was cut off and its server still ran; it is ended.")
+    remove_half_written(folder)
 
 
 def _run(assembly: Assembly, *, cool_to_c: int | None) -> None:

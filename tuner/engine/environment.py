@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 #: Marks every server that we start, so that an orphan is recognised even if its pid was never written down.
 TOKEN_VARIABLE = "SPLIT_RATIO_TUNER_TOKEN"  # noqa: S105 - a name, no secret
@@ -44,6 +47,16 @@ def server_environment(inherited: Mapping[str, str], config_home: Path, *, allow
 def is_secret(name: str) -> bool:
     """Whether a variable holds a key or a token of the user's."""
     return name.startswith(_SECRETS)
+
+
+def empty_config_home() -> Path:
+    """A folder for `XDG_CONFIG_HOME` that holds nothing: one a user, so that killed runs leave no heap of them."""
+    folder = Path(tempfile.gettempdir()) / f"split-ratio-tuner-config-{os.getuid()}"
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.stat().st_uid == os.getuid() and not folder.is_symlink() and not any(folder.iterdir()):
+            return folder
+    return Path(tempfile.mkdtemp(prefix="split-ratio-tuner-config-"))
 
 
 def noted(environment: Mapping[str, str]) -> dict[str, str]:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tuner.core.launch import LaunchPlan, LaunchSpec
 
 
+_HALF_WRITTEN = ".new"
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchedProcess:
     """What the journal knows of a server that was, or was about to be, started."""
@@ -115,7 +118,7 @@ def write_text(path: Path, text: str) -> None:
         ResultsError: It cannot be written.
     """
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_HALF_WRITTEN)
         temporary = Path(name)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
@@ -129,6 +132,13 @@ def write_text(path: Path, text: str) -> None:
             raise
     except OSError as error:
         raise ResultsError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def remove_half_written(study_folder: Path) -> None:
+    """Remove what a killed tuner was writing; the caller holds the study."""
+    for folder in (study_folder, *(study_folder / "trials").glob("*")):
+        for path in folder.glob(f".*{_HALF_WRITTEN}"):
+            path.unlink(missing_ok=True)
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
