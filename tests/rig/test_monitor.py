@@ -39,6 +39,14 @@ RIG = Rig(
         Device("RPC0", "127.0.0.1:50052", 8000, 8000),
     )
 )
+
+
+@pytest.fixture(autouse=True)
+def rpc_server_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is none at that address, and nothing here is about it."""
+    monkeypatch.setattr(monitor_module, "wait_until_accepting", lambda _endpoints: [])
+
+
 MEMORY = ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo v2")
 DEADLINE_S = 10.0
 
@@ -324,3 +332,18 @@ def hung_launch(monitor: RigMonitor, rig: PlayedRig, folder: Path) -> RigReport:
     report = monitor.end(since_s=0.0, until_s=DEADLINE_S, own_pid=None, raw=folder / "telemetry.jsonl")
     assert (report.summaries, report.others_now_mib, report.lost) == ({}, {}, None)
     return report
+
+
+def test_rpc_server_that_stays_away_is_told_and_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, str]] = []
+
+    def none_accepts(endpoints: dict[str, str]) -> list[str]:
+        asked.append(endpoints)
+        return list(endpoints.values())
+
+    monkeypatch.setattr(monitor_module, "wait_until_accepting", none_accepts)
+    pair = Rig((Device("RPC0", "127.0.0.1:50052", 8000, 8000), Device("CPU", "a processor", 1, 1)))
+    assert RigMonitor(pair).ready() == [
+        "the RPC server of RPC0 does not accept connections; start its ggml-rpc-server again"
+    ]
+    assert asked == [{"127.0.0.1:50052": "RPC0"}]

@@ -16,6 +16,7 @@ from tuner.rig.cool_down import read_temperatures_c, wait_until_cool
 from tuner.rig.guarded import Guarded
 from tuner.rig.memory_settle import read_holders, wait_until_back
 from tuner.rig.nvml import free_mib_by_uuid
+from tuner.rig.rpc_endpoints import wait_until_accepting
 from tuner.rig.telemetry import TelemetrySampler
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class RigMonitor:
 
     def __init__(self, rig: Rig, *, cool_to_c: int | None = None) -> None:
         self._names = {device.uuid: device.name for device in rig.devices if device.uuid is not None}
+        self._endpoints = {d.description: d.name for d in rig.devices if d.name.startswith("RPC")}
         self._cool_to_c = cool_to_c
         # a driver may hang in any call: each kind of question has one thread that it can keep, and no more
         self._free_mib: Guarded[Mapping[str, int]] = Guarded(self._read_free_mib, otherwise={})
@@ -50,12 +52,15 @@ class RigMonitor:
         self._sampler: TelemetrySampler | None = None
 
     def ready(self) -> list[str]:
-        """Wait until memory is back and cards are cool; sentences on what is not as at the start all the same.
+        """Wait until servers accept, memory is back, cards are cool; sentences on what is not so all the same.
 
         What does not come back in time is the state of the rig from then on: it is said once, and is no reason
         to lose the rest of a night.
         """
-        sentences = []
+        sentences = [
+            f"the RPC server of {name} does not accept connections; start its ggml-rpc-server again"
+            for name in wait_until_accepting(self._endpoints)
+        ]
         settled = wait_until_back(self._baseline_mib, self._free_mib, holders=self._holders)
         if not isinstance(settled, Settled):
             sentences.append(settled.message)
