@@ -1,12 +1,14 @@
 """What README.md says of the command line is what the command line says."""
 
 import re
+import tomllib
 
 import pytest
 
 from tests.support.readme_help import README, blocks, commands, help_text
 from tuner.cli.space_files import shipped_spaces
 from tuner.core.outcome import Kind
+from tuner.core.space_document import parse_space
 
 TEXT = README.read_text(encoding="utf-8")
 
@@ -20,3 +22,9 @@ def test_every_shipped_space_and_every_kind_of_outcome_is_explained() -> None:
     words = set(re.findall(r"`([\w-]+)`", TEXT))
     assert set(shipped_spaces()) <= words
     assert {kind.value for kind in Kind} - {"none"} <= words
+
+
+def test_the_example_of_a_search_space_is_one() -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+    space = parse_space("README", tomllib.loads(example))
+    assert {parameter.name for parameter in space.parameters} >= {"split-mode", "tensor-split", "device"}
