@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.support.trials import a_record, ended, measured
 from tuner.core.candidate import Candidate
-from tuner.core.monitoring import RigReport, study_clocks_mhz
+from tuner.core.monitoring import RigReport, slow_links, study_clocks_mhz
 from tuner.core.outcome import Kind
 from tuner.core.telemetry import GpuSummary
 
@@ -56,3 +56,29 @@ def test_trials_that_do_not_count_have_no_say() -> None:
         *(clocked(ended(kind), CUDA0=210.0) for kind in (Kind.DISTURBED, Kind.OUT_OF_MEMORY, Kind.HUNG)),
     ]
     assert study_clocks_mhz(records) == {"CUDA0": 2700.0}
+
+
+def linked(**links: tuple[int, int] | None) -> TrialRecord:
+    """A trial in which the cards' links ran at this generation and width under load."""
+    telemetry = {
+        device: GpuSummary(
+            samples=9,
+            loaded_samples=9,
+            span_s=2.0,
+            pcie_gen=None if link is None else link[0],
+            pcie_width=None if link is None else link[1],
+        )
+        for device, link in links.items()
+    }
+    return a_record(0, Candidate.of({"ubatch-size": 512}), replace(measured(50.0), telemetry=telemetry))
+
+
+def test_a_card_on_a_slower_link_is_named_and_its_best_counts() -> None:
+    records = [linked(CUDA0=(1, 16), CUDA1=(3, 16), CUDA2=(2, 1)), linked(CUDA0=(3, 16), CUDA1=(3, 16))]
+    assert slow_links(records) == ["CUDA2 ran PCIe Gen 2 x1 under load, another card Gen 3 x16"]
+
+
+def test_equal_links_and_unknown_ones_are_no_matter() -> None:
+    assert slow_links([]) == []
+    assert slow_links([linked(CUDA0=(4, 8), CUDA1=(3, 16))]) == []  # they carry the same
+    assert slow_links([linked(CUDA0=None, CUDA1=None)]) == []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from tuner.core.monitoring import slow_links
 from tuner.core.trial import TrialRecord, best_of
 from tuner.report.best import shell_command
 
@@ -55,6 +56,7 @@ def headline(records: Sequence[TrialRecord]) -> list[str]:
         )
     elif winner.reference is not None:
         lines.append(f"Nothing was found that is faster than {label(winner)}.")
+    lines += [f"{sentence}." for sentence in slow_links(records)]
     if winner is not None:
         lines += ["The command, without host and port:", shell_command(winner.argv, winner.environment)]
     return lines

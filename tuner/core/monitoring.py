@@ -38,3 +38,32 @@ def study_clocks_mhz(records: Sequence[TrialRecord]) -> dict[str, float]:
             if summary.sm_clock_mhz is not None:
                 clocks.setdefault(device, []).append(summary.sm_clock_mhz)
     return {device: median(values) for device, values in clocks.items()}
+
+
+def slow_links(records: Sequence[TrialRecord]) -> list[str]:
+    """Sentences on cards whose PCIe link was slower under load than that of another card.
+
+    Only a launch shows it: idle links rest. The fastest link that a card ever showed counts.
+    """
+    links: dict[str, tuple[int, int]] = {}
+    for record in records:
+        if record.result is None or record.score is None:
+            continue
+        for device, summary in record.result.telemetry.items():
+            if summary.pcie_gen is not None and summary.pcie_width is not None:
+                link = (summary.pcie_gen, summary.pcie_width)
+                links[device] = max(links.get(device, link), link, key=_lane_rate)
+    if not links:
+        return []
+    best = max(links.values(), key=_lane_rate)
+    return [
+        f"{device} ran PCIe Gen {link[0]} x{link[1]} under load, another card Gen {best[0]} x{best[1]}"
+        for device, link in links.items()
+        if _lane_rate(link) < _lane_rate(best)
+    ]
+
+
+def _lane_rate(link: tuple[int, int]) -> int:
+    """What a link carries, in lanes of Gen 1: each generation doubles a lane."""
+    generation, width = link
+    return width << generation
