@@ -23,12 +23,12 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 #: Every program says line by line how far it is; a wait for a signal ends by itself if none comes.
 PRELUDE = """
-import signal, sys, time
+import os, signal, sys, time
 from tuner.core.interrupt import Interrupted
 from tuner.runs.interrupt import SignalInterrupts
 
 def say(text):
-    print(text, flush=True)
+    os.write(1, f"{text}\\n".encode())  # a handler must not enter a buffer that is being written to
 
 def wait(done):
     deadline = time.monotonic() + 20

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from typing import Annotated
 
@@ -54,3 +56,15 @@ def main() -> None:
         # one line, whatever of an engine's or a library's words it quotes
         typer.echo(f"error: {' '.join(str(error).splitlines())}", err=True)
         sys.exit(CANNOT_GO_ON)
+    finally:
+        _let_go_of_output()
+
+
+def _let_go_of_output() -> None:
+    """Flush; where the terminal or a pipe is gone, drop what is left, or Python would end with 120 for it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -158,14 +158,16 @@ def _print_launches(assembly: Assembly) -> None:
         typer.echo(shell_command(launcher.portable_argv(spec), environment))
 
 
-def _say(text: str, *, err: bool = False) -> None:
+def _say(text: str) -> None:
     """Print a line; a run does not end because the terminal it was started from is gone."""
     with contextlib.suppress(OSError):
-        typer.echo(text, err=err)
+        typer.echo(text)
 
 
 def _say_stopping() -> None:
-    _say("Stopping: the server is ended and the trial recorded. Once more ends at once.", err=True)
+    """From a signal handler: Python's buffers may be in the middle of a write, so they are left alone."""
+    with contextlib.suppress(OSError):
+        os.write(2, b"Stopping: the server is ended and the trial recorded. Once more ends at once.\n")
 
 
 def _now() -> str:
