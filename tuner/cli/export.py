@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tuner.cli.dates import now
 from tuner.cli.study_folder import DATABASE, find_study
 from tuner.errors import StudyError
 from tuner.report.best import best_document, check_best
@@ -45,8 +45,7 @@ def export(
     """Write the best configuration of a study."""
     folder = find_study(study, results)
     store = StudyStore.open(folder / DATABASE)
-    date = datetime.now(UTC).astimezone().isoformat(timespec="seconds")
-    document = best_document(store.records(), store.facts, date=date)
+    document = best_document(store.records(), store.facts, date=now())
     if document is None:
         raise StudyError(f"{folder}: nothing was measured yet, so there is nothing to export")
     check_best(document)

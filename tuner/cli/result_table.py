@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from tuner.core.launch import reference_name
 from tuner.core.monitoring import slow_links
 from tuner.core.trial import TrialRecord, best_of
 from tuner.report.best import shell_command
@@ -14,14 +15,12 @@ from tuner.report.best import shell_command
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_NAMES = {"engine-default": "the engine's own choice", "current": "your command"}
-
 
 def label(record: TrialRecord) -> str:
     """What people call what was launched."""
     if record.candidate is not None:
         return record.candidate.summary()
-    return _NAMES.get(str(record.reference), str(record.reference))
+    return reference_name(record.reference)
 
 
 def summary(records: Sequence[TrialRecord]) -> Table:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 
 from tuner.cli.build.assembly import Assembly, assemble
+from tuner.cli.dates import now
 from tuner.cli.progress import LineProgress
 from tuner.cli.result_table import headline, summary
 from tuner.cli.screen import first_screen
@@ -51,7 +51,7 @@ def run_tune(options: TuneOptions, *, yes: bool, dry_run: bool) -> None:
         config_home = empty_config_home()
         if not dry_run:
             _take_study(options.study_folder, stack)
-        assembly = assemble(options, os.environ, config_home, created=_now())
+        assembly = assemble(options, os.environ, config_home, created=now())
         check_writable(assembly.study_folder)
         for line in first_screen(assembly):
             typer.echo(line)
@@ -119,7 +119,7 @@ def _publisher(store: StudyStore, path: Path) -> Callable[[Sequence[TrialRecord]
     written: list[object] = []
 
     def publish(records: Sequence[TrialRecord]) -> None:
-        document = best_document(records, store.facts, date=_now())
+        document = best_document(records, store.facts, date=now())
         if document is None:
             return
         content = {key: value for key, value in document.items() if key != "date"}
@@ -153,9 +153,8 @@ def _print_launches(assembly: Assembly) -> None:
     specs = [(spec.label, spec) for spec in plan.references]
     specs += [(why, plan.candidate_spec(candidate)) for why, candidate in plan.starts]
     for why, spec in specs:
-        environment = {**spec.environment, **({} if spec.candidate is None else spec.candidate.environment)}
         typer.echo(f"# {why}")
-        typer.echo(shell_command(launcher.portable_argv(spec), environment))
+        typer.echo(shell_command(launcher.portable_argv(spec), spec.own_environment))
 
 
 def _say(text: str) -> None:
@@ -168,7 +167,3 @@ def _say_stopping() -> None:
     """From a signal handler: Python's buffers may be in the middle of a write, so they are left alone."""
     with contextlib.suppress(OSError):
         os.write(2, b"Stopping: the server is ended and the trial recorded. Once more ends at once.\n")
-
-
-def _now() -> str:
-    return datetime.now(UTC).astimezone().isoformat(timespec="seconds")

@@ -20,6 +20,17 @@ ENGINE_DEFAULT = "engine-default"
 CURRENT = "current"
 
 
+def trial_key(candidate: Candidate | None, reference: str | None) -> str:
+    """Equal for launches, and trials, of the same candidate or reference."""
+    return candidate.key() if candidate is not None else f"reference:{reference}"
+
+
+def reference_name(reference: str | None) -> str:
+    """What people call a reference."""
+    names = {ENGINE_DEFAULT: "the engine's own choice", CURRENT: "your command"}
+    return names.get(str(reference), str(reference))
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """A server to start: a candidate, or a reference's own words."""
@@ -39,17 +50,20 @@ class LaunchSpec:
     @property
     def key(self) -> str:
         """Equal for launches of the same candidate or reference, and equal to their trials' keys."""
-        return self.candidate.key() if self.candidate is not None else f"reference:{self.reference}"
+        return trial_key(self.candidate, self.reference)
+
+    @property
+    def own_environment(self) -> dict[str, str]:
+        """Environment variables that belong to the command: its own, and those of the candidate."""
+        of_candidate = {} if self.candidate is None else self.candidate.environment
+        return {**self.environment, **of_candidate}
 
     @property
     def label(self) -> str:
         """What people call it."""
         if self.candidate is not None:
             return self.candidate.summary()
-        return {
-            ENGINE_DEFAULT: "reference: the engine's own choice",
-            CURRENT: "reference: your command",
-        }.get(str(self.reference), str(self.reference))
+        return f"reference: {reference_name(self.reference)}"
 
 
 @dataclass(frozen=True, slots=True)

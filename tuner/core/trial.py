@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tuner.core.launch import trial_key
 from tuner.core.measurement import Rates, rates
 from tuner.core.outcome import Outcome, TrialState
 
@@ -33,7 +34,7 @@ class TrialRecord:
     @property
     def key(self) -> str:
         """Equal for trials of the same candidate or reference."""
-        return self.candidate.key() if self.candidate is not None else f"reference:{self.reference}"
+        return trial_key(self.candidate, self.reference)
 
     @property
     def outcome(self) -> Outcome | None:

@@ -64,12 +64,9 @@ class Launcher:
         argv = self.portable_argv(spec)
         named = any(self.engine.help.canonical(word) == "alias" for word in argv)
         alias = None if named or self.engine.help.option("alias") is None else f"tuner-{token[:12]}"
-        candidate_environment = {} if spec.candidate is None else spec.candidate.environment
         return LaunchPlan(
             argv=(*argv, *serving_flags(self.engine, port=port, api_key=api_key, alias=alias)),
-            environment_changes=MappingProxyType(
-                {**spec.environment, **candidate_environment, TOKEN_VARIABLE: token}
-            ),
+            environment_changes=MappingProxyType({**spec.own_environment, TOKEN_VARIABLE: token}),
             port=port,
             api_key=api_key,
             token=token,

@@ -171,8 +171,7 @@ class TuneRun:
         plan = self._plan
         launch = self._launcher.plan(spec)
         argv = tuple(self._launcher.portable_argv(spec))
-        own = {} if spec.candidate is None else spec.candidate.environment
-        environment = {**plan.noted_environment, **spec.environment, **own}
+        environment = {**plan.noted_environment, **spec.own_environment}
         place = [] if spec.candidate is None else coordinates(plan.bound, spec.candidate)
         number = self._store.begin(spec, place, argv=argv, environment=environment)
         folder = TrialFolder.of(self._folder, number)
