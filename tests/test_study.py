@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.models import splits_of
 from tests.support.trials import a_record, a_sample, ended, measured
 from tuner.core.candidate import Candidate
 from tuner.core.identity import Part, StudyIdentity
@@ -45,7 +46,7 @@ BOUND = BoundSpace(
         ),
     ),
     ("CUDA0", "CUDA1"),
-    66,
+    splits_of(66),
     {},
 )
 

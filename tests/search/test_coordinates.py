@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.models import splits_of
 from tests.support.strategies import PROPERTY, bound_spaces, option_sets, suggestions
 from tuner.core.candidate import Candidate
 from tuner.core.canonical import canonical
@@ -26,7 +27,8 @@ SPACES = Path(__file__).parents[2] / "search_spaces"
 
 def shipped(name: str, devices: tuple[str, ...] = ("CUDA0", "CUDA1"), n_units: int = 66) -> BoundSpace:
     text = (SPACES / f"{name}.toml").read_text(encoding="utf-8")
-    return BoundSpace(parse_space(name, tomllib.loads(text)), devices, n_units, imposed={"ctx-size": 8192})
+    space = parse_space(name, tomllib.loads(text))
+    return BoundSpace(space, devices, splits_of(n_units), imposed={"ctx-size": 8192})
 
 
 def redrawn(bound: BoundSpace, candidate: Candidate) -> Candidate:
@@ -110,17 +112,17 @@ whole_options = option_sets.map(
 
 
 @PROPERTY
-@given(whole_options, st.integers(1, 100))
+@given(whole_options, st.integers(2, 100))
 def test_canonical_is_idempotent(options: dict[str, Value], n_units: int) -> None:
-    once = canonical(options, n_units)
-    assert canonical(once.options, n_units) == once
+    once = canonical(options, splits_of(n_units))
+    assert canonical(once.options, splits_of(n_units)) == once
 
 
 @PROPERTY
 @given(st.data(), bound_spaces())
 def test_every_draw_is_canonical(data: st.DataObject, bound: BoundSpace) -> None:
     candidate = draw(bound, suggestions(data))
-    assert canonical(candidate.options, bound.n_units) == candidate
+    assert canonical(candidate.options, bound.splits) == candidate
 
 
 TWO: dict[str, Value] = {"device": ("CUDA0", "CUDA1"), "gpu-layers": 999}
@@ -138,18 +140,18 @@ TWO: dict[str, Value] = {"device": ("CUDA0", "CUDA1"), "gpu-layers": 999}
     ],
 )
 def test_equal_splits_are_one(options: dict[str, Value], split: tuple[int, ...]) -> None:
-    assert canonical(options, 31).split == split
+    assert canonical(options, splits_of(31)).split == split
 
 
 def test_a_device_alone_is_not_split() -> None:
-    candidate = canonical({"device": ("CUDA0",), "split-mode": "layer"}, 31)
+    candidate = canonical({"device": ("CUDA0",), "split-mode": "layer"}, splits_of(31))
     assert candidate.get("split-mode") == "none"
 
 
 def test_the_reduction_means_something_in_tensor_mode_only() -> None:
     options: dict[str, Value] = {**TWO, "GGML_CUDA_ALLREDUCE": "nccl"}
-    assert canonical({**options, "split-mode": "tensor"}, 31).get("GGML_CUDA_ALLREDUCE") == "nccl"
-    assert canonical({**options, "split-mode": "layer"}, 31).get("GGML_CUDA_ALLREDUCE") is None
+    assert canonical({**options, "split-mode": "tensor"}, splits_of(31)).get("GGML_CUDA_ALLREDUCE") == "nccl"
+    assert canonical({**options, "split-mode": "layer"}, splits_of(31)).get("GGML_CUDA_ALLREDUCE") is None
 
 
 @pytest.mark.parametrize(
@@ -172,7 +174,7 @@ def test_draft_options_that_mean_nothing_are_dropped(spec_type: str, left: set[s
             "spec-draft-model": "d.gguf",
             "spec-ngram-mod-n-max": 64,
         },
-        31,
+        splits_of(31),
     )
     assert set(candidate.options) - {"split-mode", "spec-type"} == left
 
@@ -278,5 +280,5 @@ def test_what_is_imposed_wins() -> None:
 @given(bound_spaces())
 def test_defaults_are_a_valid_candidate(bound: BoundSpace) -> None:
     candidate = complete(bound, {})
-    assert canonical(candidate.options, bound.n_units) == candidate
+    assert canonical(candidate.options, bound.splits) == candidate
     assert not candidate.split or min(candidate.split) >= 1

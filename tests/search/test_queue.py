@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.models import splits_of
 from tests.support.trials import a_record, ended, measured
 from tuner.core.candidate import Candidate
 from tuner.core.launch import CURRENT, ENGINE_DEFAULT, LaunchSpec
@@ -33,7 +34,7 @@ BOUND = BoundSpace(
         caps=(Cap((("ubatch-size", (256,)),), 1),),
     ),
     ("CUDA0",),
-    31,
+    splits_of(31),
     {},
 )
 

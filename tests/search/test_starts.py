@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.models import splits_of
 from tuner.core.rig import Device
 from tuner.core.space import broken_rule
 from tuner.core.space_document import parse_space
@@ -22,7 +23,7 @@ PAIR = (
 
 def bound(text: str, devices: tuple[Device, ...] = PAIR) -> BoundSpace:
     space = parse_space("s", tomllib.loads(text))
-    return BoundSpace(space, tuple(device.name for device in devices), 66, {"ctx-size": 8192})
+    return BoundSpace(space, tuple(device.name for device in devices), splits_of(66), {"ctx-size": 8192})
 
 
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from tests.support.models import model
+from tuner.core.assignment.splits import Splits
 from tuner.core.candidate import Candidate
 from tuner.core.launch import LaunchResult
 from tuner.core.measurement import Sample
+from tuner.core.model import TensorInfo
 from tuner.core.options import OPTIONS, ValueType
 from tuner.core.outcome import Kind, Outcome, Phase, Stage
 from tuner.core.space import Choice, Devices, FloatRange, IntRange, Parameter, SearchSpace, Split
@@ -107,6 +111,20 @@ launch_results: st.SearchStrategy[LaunchResult] = st.builds(
 
 
 @st.composite
+def model_splits(draw: st.DrawFn, most_layers: int = 99) -> Splits:
+    """Splits of a model of some layers, with tensors of every kind in the first ones."""
+    heads = (draw(st.sampled_from([1, 2, 4, 8])),) * draw(st.integers(4, most_layers))
+    rows = draw(st.sampled_from([0, 1024, 4096]))
+    made = model(heads=heads)
+    if not rows:
+        return Splits(made)
+    tensors = tuple(
+        TensorInfo(f"blk.{layer}.ffn_down.weight", (rows, 512), "Q8_0", rows * 544) for layer in range(2)
+    )
+    return Splits(replace(made, tensors=tensors))
+
+
+@st.composite
 def bound_spaces(draw: st.DrawFn, min_devices: int = 1) -> BoundSpace:
     """A search space of every kind of parameter, on a rig of some devices."""
     names = DEVICE_NAMES[: draw(st.integers(min_devices, len(DEVICE_NAMES)))]
@@ -128,7 +146,7 @@ def bound_spaces(draw: st.DrawFn, min_devices: int = 1) -> BoundSpace:
     return BoundSpace(
         SearchSpace("any", "", MappingProxyType({"gpu-layers": layers}), tuple(parameters)),
         devices=names,
-        n_units=draw(st.integers(5, 100)),
+        splits=draw(model_splits()),
         imposed=draw(st.sampled_from([{}, {"ctx-size": 4096}, {"ubatch-size": 256}])),
     )
 

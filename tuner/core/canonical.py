@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from tuner.core.assignment import layer_units, reduced
+from tuner.core.assignment.layers import reduced
 from tuner.core.candidate import Candidate
 from tuner.core.options import DRAFT_OPTIONS, NEEDS_DRAFT_MODEL, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tuner.core.assignment.splits import Splits
+
 SPLIT_MODES_WITH_RATIO = frozenset({"layer", "row", "tensor"})
 
 
-def canonical(options: Mapping[str, Value], n_units: int) -> Candidate:
-    """What these options physically are: what has no effect is dropped, equal splits are one candidate."""
+def canonical(options: Mapping[str, Value], splits: Splits) -> Candidate:
+    """What these options physically are: what has no effect is dropped, equal splits are one candidate.
+
+    Args:
+        options: Any options, by canonical name.
+        splits: Which splits of the model are the same.
+    """
     result = dict(options)
     devices = result.get("device", ())
     split = cast("tuple[int, ...]", result.get("tensor-split", ()))
@@ -25,9 +32,9 @@ def canonical(options: Mapping[str, Value], n_units: int) -> Candidate:
     if mode not in SPLIT_MODES_WITH_RATIO:
         result.pop("tensor-split", None)
     elif split:
-        whole_model = cast("int", result.get("gpu-layers", 0)) >= n_units
+        whole_model = cast("int", result.get("gpu-layers", 0)) >= splits.n_units
         result["tensor-split"] = (
-            layer_units(split, n_units) if mode == "layer" and whole_model else reduced(split)
+            splits.simplest(str(mode), split) if whole_model and any(split) else reduced(split)
         )
     if mode != "tensor":
         result.pop("GGML_CUDA_ALLREDUCE", None)

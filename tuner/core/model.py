@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +26,29 @@ class TensorInfo:
     type_name: str
     """ggml's name of the element type, such as `Q8_0`."""
     size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateShape:
+    """What recurrent layers keep instead of a KV cache, by the header's `ssm.*`; all 0 where there are none."""
+
+    conv_kernel: int = 0
+    inner_size: int = 0
+    state_size: int = 0
+    group_count: int = 0
+    time_step_rank: int = 0
+    shortconv_cache: int = 0
+    """Tokens that a short convolution looks back, of architectures that have only that."""
+
+    def elements(self, n_embd: int) -> tuple[int, int]:
+        """32-bit elements of the convolution's and of the recurrent state, a layer and a sequence.
+
+        Source: `n_embd_r` and `n_embd_s` of llama-hparams.cpp, build 11434.
+        """
+        if self.shortconv_cache:
+            return n_embd * (self.shortconv_cache - 1), 0
+        channels = self.inner_size + 2 * self.group_count * self.state_size
+        return max(self.conv_kernel - 1, 0) * channels, self.state_size * self.inner_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +81,19 @@ class ModelFile:
     sampling: Mapping[str, float | int | str]
     """`general.sampling.*` of the header, by the part after the last dot."""
     tensors: tuple[TensorInfo, ...]
+    heads: tuple[int, ...] = ()
+    """Query heads a layer; empty for `n_head` everywhere."""
+    kv_heads: tuple[int, ...] = ()
+    """KV heads a layer as the header has them, MTP and recurrent layers too; empty for `n_head_kv`."""
+    recurrent: tuple[bool, ...] = ()
+    """Whether a layer keeps a state of fixed size instead of a KV cache; empty for nowhere."""
+    windowed: tuple[bool, ...] = ()
+    """Whether a layer attends to a sliding window only; empty for nowhere."""
+    n_swa: int = 0
+    """Tokens of the sliding window; 0 where there is none."""
+    state: StateShape = field(default_factory=StateShape)
+    n_expert_used: int = 0
+    """Experts that a token passes in a layer; 0 for a dense model."""
 
     @property
     def path(self) -> str:
@@ -75,6 +111,30 @@ class ModelFile:
         sizes = {tensor.name: tensor.size_bytes for tensor in self.tensors}
         embedding = sizes.get("token_embd.weight", 0) if "output.weight" in sizes else 0
         return self.weights_bytes - embedding
+
+    @property
+    def n_trunk(self) -> int:
+        """Layers that every token passes: all but the MTP layers."""
+        return self.n_layers - self.n_mtp_layers
+
+    @property
+    def n_vocab(self) -> int:
+        """Rows of the input embedding; 0 where the file has none."""
+        embedding = next((tensor for tensor in self.tensors if tensor.name == "token_embd.weight"), None)
+        return embedding.shape[1] if embedding is not None and len(embedding.shape) > 1 else 0
+
+    def heads_at(self, layer: int) -> tuple[int, int]:
+        """Query and KV heads of a layer, as the header has them."""
+        heads = self.heads[layer] if self.heads else self.n_head
+        return heads, (self.kv_heads or self.n_head_kv)[layer]
+
+    def is_recurrent(self, layer: int) -> bool:
+        """Whether that layer keeps a state of fixed size."""
+        return bool(self.recurrent) and self.recurrent[layer]
+
+    def is_windowed(self, layer: int) -> bool:
+        """Whether that layer attends to a sliding window only."""
+        return bool(self.windowed) and self.windowed[layer]
 
     @property
     def allows_tensor_split(self) -> bool:

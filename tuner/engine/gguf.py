@@ -13,7 +13,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tuner.core.model import ModelFile
+from tuner.core.model import ModelFile, StateShape
 from tuner.engine.gguf_header import read_header
 from tuner.errors import ModelError
 
@@ -28,6 +28,15 @@ _MAX_SHARDS = 9_999
 _MAX_LAYERS = 4_096
 _MAX_U32 = (1 << 32) - 1
 _SAMPLING = "general.sampling."
+
+#: Every how many layers one attends to everything, for architectures with a sliding window; True where it is
+#: the first of them, not the last.
+_WINDOW_PERIODS = {
+    "afmoe": (4, False), "cohere2": (4, False), "cohere2moe": (4, True), "exaone4": (4, False),
+    "exaone-moe": (4, False), "gemma2": (2, False), "gemma3": (6, False), "gemma3n": (5, False),
+    "gpt-oss": (2, False), "laguna": (4, True), "llama4": (4, False), "mellum": (4, False),
+    "olmo2": (4, False), "phi3": (1, False), "plamo3": (8, False), "smallthinker": (4, True),
+}  # fmt: skip
 
 #: Every how many layers one is full attention, for architectures whose files may leave it out.
 _DEFAULT_INTERVALS = {"qwen3next": 4, "qwen35": 4, "qwen35moe": 4, "qwen4exp": 4, "minimax-01": 8}
@@ -62,6 +71,7 @@ def read_model(path: Path) -> ModelFile:
     if facts.integer(f"{attention}.key_length_mla", default=0):
         head_dim_v = 0  # multi-head latent attention: V is a part of K and takes no memory of its own
     _check_tensors(facts, headers)
+    n_swa = facts.integer(f"{attention}.sliding_window", default=0)
     return ModelFile(
         paths=tuple(str(shard) for shard in paths),
         size_bytes=sum(shard.size_bytes for shard in headers),
@@ -78,6 +88,16 @@ def read_model(path: Path) -> ModelFile:
         head_dim_v=head_dim_v,
         sampling=_sampling(facts),
         tensors=tuple(tensor for shard in headers for tensor in shard.tensors),
+        heads=heads,
+        kv_heads=facts.each_layer(f"{attention}.head_count_kv", n_layers, heads),
+        recurrent=tuple(
+            bool(flag) and layer < n_layers - n_mtp_layers
+            for layer, flag in enumerate(_recurrent_layers(facts, architecture, n_layers))
+        ),
+        windowed=_windowed_layers(facts, architecture, n_layers) if n_swa else (),
+        n_swa=n_swa,
+        state=_state_shape(facts, architecture),
+        n_expert_used=facts.integer(f"{architecture}.expert_used_count", default=0),
     )
 
 
@@ -206,6 +226,32 @@ def _recurrent_layers(facts: _Facts, architecture: str, n_layers: int) -> tuple[
     interval = facts.integer(f"{architecture}.full_attention_interval", default=default, least=1)
     by_interval = tuple(int((layer + 1) % interval != 0) for layer in range(n_layers))
     return facts.each_layer(f"{architecture}.attention.recurrent_layers", n_layers, by_interval)
+
+
+def _windowed_layers(facts: _Facts, architecture: str, n_layers: int) -> tuple[bool, ...]:
+    """Which layers attend to a sliding window: the header has one flag a layer, a period, or nothing."""
+    key = f"{architecture}.attention.sliding_window_pattern"
+    period, first = _WINDOW_PERIODS.get(architecture, (0, False))
+    said = facts.header.values.get(key)
+    if isinstance(said, tuple):
+        return tuple(bool(flag) for flag in facts.each_layer(key, n_layers))
+    if said is not None:
+        period = facts.integer(key)
+    elif period == 0:
+        return (False,) * n_layers  # an architecture that is not known to use its window
+    full = 0 if first else period - 1
+    return tuple(period == 1 or layer % period != full for layer in range(n_layers))
+
+
+def _state_shape(facts: _Facts, architecture: str) -> StateShape:
+    return StateShape(
+        conv_kernel=facts.integer(f"{architecture}.ssm.conv_kernel", default=0),
+        inner_size=facts.integer(f"{architecture}.ssm.inner_size", default=0),
+        state_size=facts.integer(f"{architecture}.ssm.state_size", default=0),
+        group_count=facts.integer(f"{architecture}.ssm.group_count", default=0),
+        time_step_rank=facts.integer(f"{architecture}.ssm.time_step_rank", default=0),
+        shortconv_cache=facts.integer(f"{architecture}.shortconv.l_cache", default=0),
+    )
 
 
 def _name(facts: _Facts) -> str:

@@ -4,8 +4,9 @@ A space bound to a rig is walked parameter by parameter; each open parameter has
 `draw` makes a candidate from what a sampler says for each dimension; `coordinates` finds the values that a
 given candidate has, or the nearest ones. For a candidate that was drawn, `draw` undoes `coordinates`.
 
-A split over n devices is drawn as n-1 sorted cuts, so every draw is a valid split in which each device has at
-least one part: the sampler is never told "no".
+A split over two devices is drawn as its place among all that differ, the one that gives the first device least
+first. Over more devices it is drawn as n-1 sorted cuts. So every draw is a valid split in which each device has
+at least one part: the sampler is never told "no".
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, cast
 
-from tuner.core.assignment import layer_units
-from tuner.core.canonical import SPLIT_MODES_WITH_RATIO, canonical
+from tuner.core.canonical import canonical
 from tuner.core.options import BASE_OPTIONS, Value
 from tuner.core.space import Choice, Devices, FloatRange, IntRange, Parameter, SearchSpace, Split, holds
-from tuner.search.cuts import cuts_of, split_of
 from tuner.search.dimensions import Categorical, Coordinate, Dimension, Integer, Number
+from tuner.search.split_coordinates import place_of_split, split_at, split_dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tuner.core.assignment.splits import Splits
     from tuner.core.candidate import Candidate
 
 
@@ -34,8 +35,8 @@ class BoundSpace:
     space: SearchSpace
     devices: tuple[str, ...]
     """The engine's names of the devices that may be used, in its order."""
-    n_units: int
-    """Layers and output: what layer mode deals out."""
+    splits: Splits
+    """Which splits of the model there are, and which are the same."""
     imposed: Mapping[str, Value]
     """Options that every candidate of the study has, such as `ctx-size`."""
 
@@ -57,8 +58,7 @@ def coordinates(bound: BoundSpace, candidate: Candidate) -> list[tuple[Dimension
 
     def choose(parameter: Parameter, options: Mapping[str, Value]) -> Value | None:
         dimensions = _dimensions(bound, parameter, options)
-        rounded_up = options["split-mode"] != "tensor"
-        values = _encode(parameter, dimensions, target.get(parameter.name), rounded_up=rounded_up)
+        values = _encode(bound, parameter, options, dimensions, target.get(parameter.name))
         found.extend(zip(dimensions, values, strict=True))
         return _decode(bound, parameter, options, values)
 
@@ -79,8 +79,7 @@ def complete(bound: BoundSpace, options: Mapping[str, Value]) -> Candidate:
                 return _device_lists(bound, parameter, known)[0]
             case Split():
                 devices = cast("tuple[str, ...]", known["device"])
-                even = layer_units((1,) * len(devices), _steps(bound, parameter, known))
-                return even if len(devices) > 1 else None
+                return (1,) * len(devices) if len(devices) > 1 else None
 
     return _walk(bound, choose, options)
 
@@ -110,7 +109,7 @@ def _walk(
             options[parameter.name] = value
     if options["split-mode"] == "none" and len(cast("tuple[str, ...]", options["device"])) > 1:
         options["device"] = cast("tuple[str, ...]", options["device"])[:1]
-    return canonical(options, bound.n_units)
+    return canonical(options, bound.splits)
 
 
 def _equal_by_rule(bound: BoundSpace, parameter: Parameter, options: Mapping[str, Value]) -> str | None:
@@ -144,14 +143,7 @@ def _dimensions(
             kind = "one" if len(lists[0]) == 1 else "several"
             return (Categorical(f"device/{kind}", tuple(",".join(names) for names in lists)),)
         case Split():
-            devices = cast("tuple[str, ...]", options["device"])
-            mode = options["split-mode"]
-            if len(devices) < 2 or mode not in SPLIT_MODES_WITH_RATIO:
-                return ()
-            steps = _steps(bound, parameter, options)
-            where = f"tensor-split/{mode}/{'+'.join(devices)}"
-            high = steps - len(devices)
-            return tuple(Integer(f"{where}/{cut}", 0, high) for cut in range(1, len(devices)))
+            return split_dimensions(bound.splits, parameter, options)
 
 
 def _decode(
@@ -165,8 +157,7 @@ def _decode(
         case Devices():
             return tuple(str(values[0]).split(","))
         case Split():
-            steps = _steps(bound, parameter, options)
-            return split_of([int(value) for value in values], steps)
+            return split_at(bound.splits, parameter, options, [int(value) for value in values])
         case IntRange():
             return values[0]
         case FloatRange():
@@ -174,10 +165,14 @@ def _decode(
 
 
 def _encode(
-    parameter: Parameter, dimensions: tuple[Dimension, ...], target: Value | None, *, rounded_up: bool
+    bound: BoundSpace,
+    parameter: Parameter,
+    options: Mapping[str, Value],
+    dimensions: tuple[Dimension, ...],
+    target: Value | None,
 ) -> list[Coordinate]:
     if isinstance(parameter, Split):
-        return list(_cuts(target, dimensions, rounded_up=rounded_up))
+        return list(place_of_split(bound.splits, parameter, options, dimensions, target))
     (dimension,) = dimensions
     match dimension:
         case Categorical(choices=choices):
@@ -214,19 +209,3 @@ def _device_lists(
     sizes = range(len(names), 1, -1) if parameter.subsets else (len(names),)
     arrange = permutations if parameter.orders else combinations
     return tuple(chosen for size in sizes for chosen in arrange(names, size))
-
-
-def _steps(bound: BoundSpace, parameter: Split, options: Mapping[str, Value]) -> int:
-    """Parts of a split; never fewer than there are devices."""
-    devices = len(cast("tuple[str, ...]", options["device"]))
-    if options["split-mode"] == "tensor":
-        return max(parameter.tensor_steps, devices)
-    return max(min(parameter.layer_steps or bound.n_units, bound.n_units), devices)
-
-
-def _cuts(target: Value | None, dimensions: tuple[Dimension, ...], *, rounded_up: bool) -> list[int]:
-    if not dimensions:
-        return []
-    n = len(dimensions) + 1
-    wanted = cast("tuple[int, ...]", target) if isinstance(target, tuple) and len(target) == n else (1,) * n
-    return cuts_of(wanted, cast("Integer", dimensions[0]).high, rounded_up=rounded_up)

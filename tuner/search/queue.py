@@ -76,10 +76,31 @@ def refusal(bound: BoundSpace, candidate: Candidate, records: Sequence[TrialReco
         return f"breaks the rule {rule}"
     if any(record.key == candidate.key() for record in records):
         return "was tried already"
+    if (twin := _twin(bound, candidate, records)) is not None:
+        return f"is the same split as trial {twin}"
     launched = [record.candidate.options for record in records if record.candidate is not None]
     cap = full_cap(bound.space, options, launched)
     if cap is not None:
         return f"{cap.launches} launches of its kind are allowed and were made"
+    return None
+
+
+def _twin(bound: BoundSpace, candidate: Candidate, records: Sequence[TrialRecord]) -> int | None:
+    """The trial of another ratio that is physically the same split; None where there is none.
+
+    Over two devices equal splits are equal candidates; over more of them only a comparison tells.
+    """
+    if len(candidate.split) < 3:
+        return None
+    mode = str(candidate.get("split-mode"))
+    for record in records:
+        other = record.candidate
+        if (
+            other is not None
+            and other.with_options({"tensor-split": candidate.split}) == candidate
+            and bound.splits.same(mode, other.split, candidate.split)
+        ):
+            return record.number
     return None
 
 

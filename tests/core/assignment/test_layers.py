@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.strategies import PROPERTY, splits
-from tuner.core.assignment import layer_units, reduced
+from tuner.core.assignment.layers import layer_units, reduced
 
 units = st.integers(1, 200)
 
