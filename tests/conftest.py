@@ -9,6 +9,14 @@ from tests.support import engine_setup
 from tests.support.rpc_pair import RpcPair
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What tests teach about rigs is not kept with the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def llama_server_path() -> Path:
     return _installed(engine_setup.llama_server)

@@ -29,6 +29,7 @@ from optuna.trial import TrialState as OptunaState
 from tuner.core.candidate import Candidate
 from tuner.core.identity import StudyIdentity
 from tuner.core.launch import LaunchResult
+from tuner.core.memory.words import NotLaunched
 from tuner.core.outcome import TrialState
 from tuner.core.trial import TrialRecord
 from tuner.errors import StudyError
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _IDENTITY, _CANDIDATE, _REFERENCE, _RESULT, _WALL = "identity", "candidate", "reference", "result", "wall_s"
 _FACTS, _ARGV, _ENVIRONMENT = "facts", "argv", "environment"
+_NOT_LAUNCHED = "not_launched"
 _FORMAT = "format"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _UNREADABLE = (optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError, RuntimeError)
@@ -210,6 +212,15 @@ class StudyStore:
                 f"{self.path} cannot be written: {_first_line(error)}. Free some space or mend the disk, then "
                 "run the same command again: what is recorded is not lost"
             ) from error
+
+    def note_not_launched(self, rows: Sequence[NotLaunched]) -> None:
+        """Record which candidates were not launched because they cannot fit: all of them, each time."""
+        with self._writing():
+            self._study.set_user_attr(_NOT_LAUNCHED, [row.to_json() for row in rows])
+
+    def not_launched(self) -> tuple[NotLaunched, ...]:
+        """Candidates that were not launched because they cannot fit."""
+        return tuple(NotLaunched.from_json(row) for row in self._study.user_attrs.get(_NOT_LAUNCHED, ()))
 
     def records(self) -> list[TrialRecord]:
         """All trials, in order."""

@@ -63,7 +63,8 @@ def tune(tmp_path: Path, llama_server_path: Path, smollm2_path: Path, rpc_pair: 
         return [
             *(sys.executable, "-m", "tuner", "tune", str(smollm2_path), "--server", str(llama_server_path)),
             *("--space", str(space), "--study", "pair", "--results", str(tmp_path), "--context", "8192"),
-            *("--device-memory", f"RPC0={FAST_LIMIT_BYTES // 2**20}", "--prompts", "short"),
+            # more than it has, so that it is launched what cannot fit
+            *("--device-memory", "RPC0=300", "--prompts", "short", "--facts", str(tmp_path / "facts")),
             *("--requests", "2", "--tokens", "24", "--yes", *options),
             *("--", "--rpc", rpc_pair.endpoints),
         ]
@@ -121,6 +122,34 @@ def test_the_wall_is_found_and_the_devices_survive_it(tmp_path: Path, tune: Tune
             "result.json",
             "server.log",
         }
+
+
+def test_what_cannot_fit_is_not_launched_and_counted(tmp_path: Path, tune: Tune) -> None:
+    """With the memory that RPC0 really has, f16 24,7 and tensor 2,1 are known not to fit beforehand."""
+    stated = f"RPC0={FAST_LIMIT_BYTES // 2**20}"
+    run = subprocess.run(
+        tune("--launches", "2", "--device-memory", stated),
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    reference, q8_0 = records(tmp_path)
+    assert reference.reference == "engine-default"
+    assert q8_0.candidate is not None
+    assert q8_0.candidate.get("cache-type-k") == "q8_0"
+    assert q8_0.score is not None
+    assert "not launched: layer · 24,7 · ub 512 · kv f16: it exceeds RPC0 by " in run.stdout
+    assert "1 not launched: it exceeds RPC0 (127.0.0.1:" in run.stdout
+    launch = json.loads((tmp_path / "pair" / "trials" / "1" / "launch.json").read_text(encoding="utf-8"))
+    predicted, result = launch["memory_mib"]["devices"], q8_0.result
+    assert result is not None
+    for device in ("RPC0", "RPC1"):
+        need = predicted[device]
+        assert need["weights"] + need["kv"] + need["compute"] == pytest.approx(
+            result.buffers_mib[device], rel=0.03
+        )
 
 
 def test_a_killed_tuner_resumes_and_ends_its_orphan(tmp_path: Path, tune: Tune) -> None:

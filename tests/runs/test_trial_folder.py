@@ -73,6 +73,7 @@ def test_the_journal_says_what_was_launched(folder: TrialFolder) -> None:
         "argv": list(PLAN.argv),
         "environment": {"GGML_CUDA_ALLREDUCE": "nccl"},
         "token": "token",
+        "memory_mib": None,
     }
 
 

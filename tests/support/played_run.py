@@ -7,15 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tests.support.launch_bench import WORKLOAD, NeverInterrupted
+from tests.support.models import splits_of
 from tests.support.trials import measured
 from tuner.core.identity import Part, StudyIdentity
 from tuner.core.launch import CURRENT, ENGINE_DEFAULT, LaunchPlan, LaunchResult, LaunchSpec
+from tuner.core.memory.predict import Predictor
 from tuner.core.monitoring import RigReport
 from tuner.core.rig import Device
 from tuner.core.space import Choice, SearchSpace
 from tuner.runs.budget import Budget
 from tuner.runs.tune import Ending, TunePlan, TuneRun
 from tuner.search.coordinates import BoundSpace, complete
+from tuner.search.memory_gate import MemoryGate
 from tuner.study import StudyStore
 
 if TYPE_CHECKING:
@@ -32,10 +35,12 @@ IDENTITY = StudyIdentity({"model": Part("m1", "a.gguf"), "engine": Part("e1", "b
 BOUND = BoundSpace(
     SearchSpace("s", "", {"split-mode": "none"}, (Choice("ubatch-size", (64, 128, 256, 512, 1024), 512),)),
     ("CUDA0",),
-    31,
+    splits_of(31),
     {},
 )
 DEFAULT, USERS = LaunchSpec(None, ENGINE_DEFAULT), LaunchSpec(None, CURRENT)
+DEVICES = (Device("CUDA0", "RTX 5080", 16303, 15900),)
+RESERVE_MIB = {"CUDA0": 326}
 PID = 4242
 
 
@@ -183,8 +188,11 @@ class PlayedRun:
             candidate_spec=LaunchSpec,
             workload=WORKLOAD,
             budget=Budget(seconds, launches),
-            devices=(Device("CUDA0", "RTX 5080", 16303, 15900),),
-            reserve_mib={"CUDA0": 326},
+            devices=DEVICES,
+            reserve_mib=RESERVE_MIB,
+            memory=MemoryGate(
+                Predictor(BOUND.splits, DEVICES), DEVICES, reserve_mib=RESERVE_MIB, source="e1/m1"
+            ),
             noted_environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
             seed=1,
         )

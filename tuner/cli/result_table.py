@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from tuner.core.launch import reference_name
+from tuner.core.memory.words import not_launched_sentences
 from tuner.core.monitoring import slow_links
 from tuner.core.trial import TrialRecord, best_of
 from tuner.report.best import shell_command
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from tuner.core.memory.words import NotLaunched
 
 
 def label(record: TrialRecord) -> str:
@@ -41,8 +44,16 @@ def summary(records: Sequence[TrialRecord]) -> Table:
     return table
 
 
-def headline(records: Sequence[TrialRecord]) -> list[str]:
-    """What there is to say about the result, in sentences."""
+def headline(
+    records: Sequence[TrialRecord], not_launched: Sequence[NotLaunched], facts: Mapping[str, Any]
+) -> list[str]:
+    """What there is to say about the result, in sentences.
+
+    Args:
+        records: The study's trials.
+        not_launched: Candidates that cannot fit.
+        facts: The study's facts, for the names of its devices.
+    """
     winner = best_of(records)
     lines = []
     for record in records:
@@ -55,6 +66,8 @@ def headline(records: Sequence[TrialRecord]) -> list[str]:
         )
     elif winner.reference is not None:
         lines.append(f"Nothing was found that is faster than {label(winner)}.")
+    names = {device["name"]: f"{device['name']} ({device['description']})" for device in facts["devices"]}
+    lines += [f"{sentence}." for sentence in not_launched_sentences(not_launched, names)]
     lines += [f"{sentence}." for sentence in slow_links(records)]
     if winner is not None:
         lines += ["The command, without host and port:", shell_command(winner.argv, winner.environment)]

@@ -51,7 +51,7 @@ def show(
     console = Console()
     console.print(trials_table(records))
     console.print(summary(records))
-    for line in headline(records):
+    for line in headline(records, store.not_launched(), store.facts):
         typer.echo(line)
 
 

@@ -97,6 +97,12 @@ def tune(
         int | None,
         typer.Option(metavar="C", help="Before each launch wait until every card is down to C °C."),
     ] = None,
+    facts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Where what this rig has taught is kept; default: your data folder."
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be launched, and stop.")
@@ -132,6 +138,7 @@ def tune(
         seed=seed,
         allow_p2p=allow_p2p,
         cool_to_c=cool_to,
+        facts=facts,
         flags=tuple(flags or ()),
     )
     # what runs needs Linux (file locks, signals); reading a study does not

@@ -19,7 +19,7 @@ from tuner.cli.study_folder import BEST, DATABASE, check_writable
 from tuner.core.trial import TrialRecord, best_of
 from tuner.engine.environment import empty_config_home
 from tuner.engine.process import end_orphan
-from tuner.errors import ResultsError, TunerError
+from tuner.errors import ResultsError, RigError, TunerError
 from tuner.report.best import best_document, check_best, shell_command
 from tuner.rig.host_facts import can_suspend
 from tuner.rig.inhibit import SleepInhibitor
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tuner.cli.build.options import TuneOptions
+    from tuner.core.memory.learned import Observation
+    from tuner.rig.memory_facts import MemoryFacts
 
 NOTHING_MEASURED = 1
 
@@ -103,13 +105,14 @@ def _run(assembly: Assembly, *, cool_to_c: int | None) -> None:
             ),
             interrupts=interrupts,
             publish=_publisher(store, folder / BEST),
+            remember=_memory_keeper(assembly.memory_facts),
         )
         try:
             ending = run.run()
         except TunerError:
-            _show_result(store.records(), folder)  # what there is so far, before why it ends
+            _show_result(store, folder)  # what there is so far, before why it ends
             raise
-        _conclude(ending, store.records(), folder)
+        _conclude(ending, store, folder)
         if interrupts.received is not None:
             raise typer.Exit(128 + interrupts.received)
 
@@ -131,17 +134,33 @@ def _publisher(store: StudyStore, path: Path) -> Callable[[Sequence[TrialRecord]
     return publish
 
 
-def _conclude(ending: Ending, records: Sequence[TrialRecord], folder: Path) -> None:
+def _memory_keeper(facts: MemoryFacts) -> Callable[[Sequence[Observation]], None]:
+    """Keeps what trials teach with the rig; a folder that cannot be written is said once and costs no night."""
+    said: list[str] = []
+
+    def keep(observations: Sequence[Observation]) -> None:
+        try:
+            facts.add(observations)
+        except RigError as error:
+            if not said:
+                _say(f"What this rig teaches is not kept: {error}")
+            said.append(str(error))
+
+    return keep
+
+
+def _conclude(ending: Ending, store: StudyStore, folder: Path) -> None:
     _say(f"The run ends: {ending.why}.")
-    _show_result(records, folder)
-    if best_of(records) is None and not ending.interrupted:
+    _show_result(store, folder)
+    if best_of(store.records()) is None and not ending.interrupted:
         raise typer.Exit(NOTHING_MEASURED)
 
 
-def _show_result(records: Sequence[TrialRecord], folder: Path) -> None:
+def _show_result(store: StudyStore, folder: Path) -> None:
+    records = store.records()
     with contextlib.suppress(OSError):  # as in _say
         Console().print(summary(records))
-    for line in headline(records):
+    for line in headline(records, store.not_launched(), store.facts):
         _say(line)
     if best_of(records) is not None:
         _say(f"Written: {folder / BEST}")

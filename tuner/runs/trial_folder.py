@@ -14,6 +14,7 @@ from tuner.errors import ResultsError
 
 if TYPE_CHECKING:
     from tuner.core.launch import LaunchPlan, LaunchSpec
+    from tuner.core.memory.need import Prediction
 
 
 _HALF_WRITTEN = ".new"
@@ -49,8 +50,8 @@ class TrialFolder:
         """Where the server's output goes."""
         return self.path / "server.log"
 
-    def journal(self, spec: LaunchSpec, plan: LaunchPlan) -> None:
-        """Write down what is about to be launched.
+    def journal(self, spec: LaunchSpec, plan: LaunchPlan, prediction: Prediction | None = None) -> None:
+        """Write down what is about to be launched, and what memory it is expected to need.
 
         Raises:
             ResultsError: It cannot be written.
@@ -68,6 +69,7 @@ class TrialFolder:
                 "argv": list(plan.argv),
                 "environment": dict(plan.environment_changes),
                 "token": plan.token,
+                "memory_mib": None if prediction is None else prediction.to_json(),
             },
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tuner.core.interrupt import Interrupted
 from tuner.core.launch import LaunchPlan, LaunchResult, LaunchSpec
+from tuner.core.memory.words import size
 from tuner.core.monitoring import study_clocks_mhz
 from tuner.core.outcome import Kind, Outcome
 from tuner.core.surroundings import Surroundings, judged
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
 
     from tuner.core.candidate import Candidate
     from tuner.core.interrupt import Interrupts
+    from tuner.core.memory.learned import Observation
     from tuner.core.rig import Device
     from tuner.core.workload import Workload
     from tuner.runs.budget import Budget
     from tuner.runs.protocols import Launcher, Progress, RigMonitor
+    from tuner.search.memory_gate import MemoryGate
     from tuner.study import StudyStore
 
 
@@ -47,6 +50,8 @@ class TunePlan:
     budget: Budget
     devices: tuple[Device, ...]
     reserve_mib: Mapping[str, int]
+    memory: MemoryGate
+    """Keeps what cannot fit from being launched."""
     noted_environment: Mapping[str, str]
     """The user's own variables that belong to every command."""
     seed: int
@@ -77,6 +82,7 @@ class TuneRun:
         progress: Progress,
         interrupts: Interrupts,
         publish: Callable[[Sequence[TrialRecord]], None],
+        remember: Callable[[Sequence[Observation]], None] = lambda _: None,
     ) -> None:
         self._plan = plan
         self._store = store
@@ -86,6 +92,8 @@ class TuneRun:
         self._progress = progress
         self._interrupts = interrupts
         self._publish = publish
+        self._remember = remember
+        self._turned_away = {row.key: row for row in store.not_launched()}
         self._started = time.monotonic()
 
     def run(self) -> Ending:
@@ -106,9 +114,17 @@ class TuneRun:
             if (why_over := self._plan.budget.why_over(records, used_s)) is not None:
                 return Ending(why_over)
             began = time.monotonic()
+            self._plan.memory.learn(records)
+            known = len(self._turned_away)
             chosen = self._next(records)
+            if len(self._turned_away) > known:
+                self._store.note_not_launched(list(self._turned_away.values()))
             if chosen is None:
-                return Ending("everything in the search space was tried")
+                return Ending(
+                    "everything in the search space was tried"
+                    if not self._turned_away
+                    else "everything in the search space that can fit was tried"
+                )
             spec, why = chosen
             if not self._plan.budget.fits(spec, records, used_s):
                 return Ending("what is left of its time is too short for another launch")
@@ -124,6 +140,7 @@ class TuneRun:
             record = self._trial(spec, why, began=began, limit_s=limit_s, records=records)
             records = self._store.records()
             self._publish(records)
+            self._remember(self._plan.memory.learned_from([record]))
             self._progress.trial_ended(record, records)
             give_up_if_hopeless(records, self._folder)
 
@@ -153,11 +170,28 @@ class TuneRun:
         if repeated is not None:
             return plan.candidate_spec(repeated), "again"
         for why, candidate in plan.starts:
-            if wanted(candidate.key(), records) and refusal(plan.bound, candidate, records) is None:
+            if not wanted(candidate.key(), records):
+                continue
+            known = len(self._turned_away)
+            if not self._refuses(candidate, records):
                 return plan.candidate_spec(candidate), why
+            if len(self._turned_away) > known:
+                over = list(self._turned_away.values())[-1]
+                self._progress.note(
+                    f"not launched: {candidate.summary()}: it exceeds {over.device} by {size(over.over_mib)}"
+                )
         sampler = self._store.sampler(plan.seed)
-        found = propose(sampler, plan.bound, lambda one: refusal(plan.bound, one, records) is not None)
+        found = propose(sampler, plan.bound, lambda one: self._refuses(one, records))
         return None if found is None else (plan.candidate_spec(found), "the sampler's proposal")
+
+    def _refuses(self, candidate: Candidate, records: Sequence[TrialRecord]) -> bool:
+        """Whether a candidate is not launched: it was already, it breaks a rule, or it cannot fit."""
+        if refusal(self._plan.bound, candidate, records) is not None:
+            return True
+        turned_away = self._plan.memory.turned_away(candidate)
+        if turned_away is not None:
+            self._turned_away.setdefault(turned_away.key, turned_away)
+        return turned_away is not None
 
     def _trial(
         self,
@@ -175,7 +209,8 @@ class TuneRun:
         place = [] if spec.candidate is None else coordinates(plan.bound, spec.candidate)
         number = self._store.begin(spec, place, argv=argv, environment=environment)
         folder = TrialFolder.of(self._folder, number)
-        folder.journal(spec, launch)
+        prediction = None if spec.candidate is None else plan.memory.predict(spec.candidate)
+        folder.journal(spec, launch, prediction)
         self._progress.trial_begins(number, spec, why)
         result = self._launch(spec, launch, folder, limit_s=limit_s, records=records)
         record = TrialRecord(

@@ -17,9 +17,11 @@ from tuner.cli.build.launches import (
     slot_context,
     users_command,
 )
+from tuner.cli.build.memory import build_knowledge
 from tuner.cli.build.workload import build_workload
 from tuner.cli.option_values import by_device
 from tuner.cli.space_files import load_space
+from tuner.core.assignment.splits import Splits
 from tuner.core.options import OPTIONS, Value
 from tuner.core.reserve import default_reserve_mib
 from tuner.core.restriction import Abilities, restrict
@@ -42,6 +44,7 @@ from tuner.rig.kernel_oom import OomCounter
 from tuner.runs.budget import Budget
 from tuner.runs.tune import TunePlan
 from tuner.search.coordinates import BoundSpace, complete
+from tuner.search.memory_gate import MemoryGate
 from tuner.search.queue import propose
 from tuner.search.starts import starting_candidates
 from tuner.study import TpeSampler
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from tuner.core.space import SearchSpace
     from tuner.engine.command_line import UserFlag
     from tuner.engine.probe import Engine
+    from tuner.rig.memory_facts import MemoryFacts
 
 DEFAULT_CONTEXT = 16_384
 
@@ -74,6 +78,8 @@ class Assembly:
     facts: Mapping[str, Any]
     study_folder: Path
     context: int
+    memory_facts: MemoryFacts
+    """Where what launches teach about the rig's memory is kept."""
     notes: tuple[str, ...]
     """What was dropped or decided, a sentence each."""
 
@@ -109,6 +115,7 @@ def assemble(
     rig = build_rig(options, engine, environment, _value_of(extra, "rpc"))
     imposed = _imposed(options, extra, current, space, model)
     context = cast("int", imposed["ctx-size"])
+    splits = Splits(model)
     if context > model.n_ctx_train > 0:
         notes.append(
             f"{context:,} tokens of context are more than the model was trained for ({model.n_ctx_train:,})"
@@ -117,7 +124,7 @@ def assemble(
     notes += dropped
     if space.parameter("ctx-size") is not None:
         notes.append(f"ctx-size: not searched, every candidate has {context:,} tokens; see --context")
-    bound = BoundSpace(left, rig.names, model.n_units, MappingProxyType(imposed))
+    bound = BoundSpace(left, rig.names, splits, MappingProxyType(imposed))
     settled = {**left.fixed, **imposed}
     workload = build_workload(
         options, current, model, n_ctx_slot=slot_context(settled, context), note=notes.append
@@ -132,6 +139,15 @@ def assemble(
     if options.reserve is not None:
         reserve |= by_device("--reserve", options.reserve, rig.names)
     name = options.study_folder.name
+    knowledge = build_knowledge(
+        engine,
+        splits,
+        rig,
+        draft=None if draft is None else Splits(draft),
+        flags=extra,
+        environment=environment,
+        facts_folder=options.facts,
+    )
     return Assembly(
         engine=engine,
         model=model,
@@ -153,6 +169,13 @@ def assemble(
             budget=Budget(options.budget_s, options.launches),
             devices=rig.devices,
             reserve_mib=MappingProxyType(reserve),
+            memory=MemoryGate(
+                knowledge.predictor,
+                rig.devices,
+                reserve_mib=reserve,
+                source=knowledge.source,
+                oracle=knowledge.oracle,
+            ),
             noted_environment=MappingProxyType(noted(environment)),
             seed=options.seed,
         ),
@@ -177,6 +200,7 @@ def assemble(
         ),
         study_folder=options.study_folder,
         context=context,
+        memory_facts=knowledge.facts,
         notes=tuple(notes),
     )
 

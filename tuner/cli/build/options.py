@@ -40,6 +40,7 @@ class TuneOptions:
     seed: int
     allow_p2p: bool
     cool_to_c: int | None
+    facts: Path | None
     flags: tuple[str, ...]
 
     @property

@@ -1,0 +1,98 @@
+"""Keeps candidates from being launched that cannot fit, and counts them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from tuner.core.memory.learned import Learned
+from tuner.core.memory.need import tightest
+from tuner.core.memory.observe import observations_of
+from tuner.core.memory.oracle import sharpened
+from tuner.core.memory.words import NotLaunched
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tuner.core.candidate import Candidate
+    from tuner.core.memory.learned import Observation
+    from tuner.core.memory.need import Excess, Prediction
+    from tuner.core.memory.oracle import Oracle
+    from tuner.core.memory.predict import Predictor
+    from tuner.core.rig import Device
+    from tuner.core.trial import TrialRecord
+
+#: A candidate that fits with less than this probability is not launched.
+LEAST_CHANCE = 0.1
+#: Where the chance is between these the engine's own tool is worth its second.
+_SURE, _HOPELESS = 0.99, 0.001
+_KEY_CHARACTERS = 12
+
+
+class MemoryGate:
+    """Predicts, learns from trials, and turns candidates away.
+
+    Args:
+        predictor: Knows the model on the rig, and what was known of the rig before the study.
+        devices: The rig's.
+        reserve_mib: What has to stay free on each device, by name.
+        source: Engine and model, for what is learned.
+        oracle: The engine's own tool; None where there is none.
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        devices: Sequence[Device],
+        *,
+        reserve_mib: Mapping[str, int],
+        source: str,
+        oracle: Oracle | None = None,
+    ) -> None:
+        self._before = predictor.learned
+        self._plain = predictor
+        self._predictor = predictor
+        self._devices = tuple(devices)
+        self._source = source
+        self._oracle = oracle
+        self.room_mib: Mapping[str, float] = {
+            device.name: float(device.free_mib - reserve_mib.get(device.name, 0)) for device in devices
+        }
+
+    @property
+    def predictor(self) -> Predictor:
+        """With all that has been learned."""
+        return self._predictor
+
+    def learned_from(self, records: Sequence[TrialRecord]) -> tuple[Observation, ...]:
+        """What trials have taught, beside what was known before."""
+        return observations_of(records, self._plain, self._devices, self._source)
+
+    def learn(self, records: Sequence[TrialRecord]) -> None:
+        """Take in all trials of the study: the same trials always teach the same."""
+        known = Learned(self._before.observations, self._source)
+        self._predictor = self._plain.with_learned(known.with_more(self.learned_from(records)))
+
+    def predict(self, candidate: Candidate) -> Prediction:
+        """What a candidate needs; on the edge the engine's own tool is asked."""
+        options = candidate.options
+        query = self._predictor.query(options)
+        prediction = self._predictor.predict_query(query)
+        worst = tightest(prediction, self.room_mib)
+        if self._oracle is None or worst is None or not _HOPELESS < worst.chance < _SURE:
+            return prediction
+        rows = self._oracle.ask(query, self._predictor.split_of(query))
+        return prediction if rows is None else sharpened(prediction, rows)
+
+    def excess(self, candidate: Candidate) -> Excess | None:
+        """The device that a candidate exceeds; None where it may be launched."""
+        worst = tightest(self.predict(candidate), self.room_mib)
+        return worst if worst is not None and worst.chance < LEAST_CHANCE else None
+
+    def turned_away(self, candidate: Candidate) -> NotLaunched | None:
+        """For the record: why a candidate is not launched; None where it may be."""
+        worst = self.excess(candidate)
+        if worst is None:
+            return None
+        key = hashlib.blake2b(candidate.key().encode()).hexdigest()[:_KEY_CHARACTERS]
+        return NotLaunched(key, worst.device, max(round(worst.over_mib), 1))
