@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from tuner import __version__
+from tuner.cli.check import check
 from tuner.cli.diagnose import diagnose
 from tuner.cli.doctor import doctor
 from tuner.cli.export import export
@@ -27,6 +28,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("doctor")(doctor)
+app.command("check")(check)
 app.command("tune")(tune)
 app.command("show")(show)
 app.command("export")(export)

@@ -56,7 +56,7 @@ def options_to_flags(
     for name in OPTIONS:
         value = candidate.get(name)
         if value is not None and name not in skip:
-            flags += _flag(help_text, name, value)
+            flags += option_flags(help_text, name, value)
     return flags
 
 
@@ -112,7 +112,8 @@ def read_user_flags(help_text: HelpText, tokens: Sequence[str]) -> list[UserFlag
     return flags
 
 
-def _flag(help_text: HelpText, name: str, value: Value) -> list[str]:
+def option_flags(help_text: HelpText, name: str, value: Value) -> list[str]:
+    """One option as this engine spells it; nothing where it has no such flag, or needs none."""
     spelling = help_text.spelling(name)
     if name == "load-mode" and spelling is None:
         return [flag for flag in _LOAD_MODE_BEFORE.get(str(value), ()) if help_text.entry(flag) is not None]

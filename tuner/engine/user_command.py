@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 #: With one of these a server never serves.
-_PRINTS_AND_ENDS = frozenset({"help", "usage", "version", "list-devices", "cache-list", "completion-bash"})
+PRINTS_AND_ENDS = frozenset({"help", "usage", "version", "list-devices", "cache-list", "completion-bash"})
 
 #: Flags that set samplers, and the request's field for each.
 SAMPLER_FIELDS: Mapping[str, str] = {
@@ -86,32 +86,61 @@ class UserCommand:
         return Sampling(values, source="current")
 
 
+@dataclass(frozen=True, slots=True)
+class ShellCommand:
+    """A command as a shell takes it apart, before anybody asks what its words mean."""
+
+    environment: Mapping[str, str]
+    """Assignments before the program."""
+    program: str
+    """Empty where the words begin with a flag."""
+    words: tuple[str, ...]
+    """All that follows the program."""
+
+
+def shell_command(command: str, where: str) -> ShellCommand:
+    """Split a command as typed, over several lines or in one.
+
+    Args:
+        command: As typed.
+        where: What it was given to, for the message.
+
+    Raises:
+        UsageError: It cannot be split into words, or holds no command.
+    """
+    try:
+        words = shlex.split(command.replace("\\\n", " "))
+    except ValueError as error:
+        raise UsageError(f"{where}: {error} in: {command}") from error
+    environment: dict[str, str] = {}
+    while words and (assigned := assignment(words[0])) is not None:
+        environment[assigned[0]] = assigned[1]
+        words.pop(0)
+    if not words:
+        raise UsageError(f'{where}: holds no command; give it whole: {where} "llama-server -m ... -ts 2,3"')
+    program = "" if words[0].startswith("-") else words.pop(0)
+    return ShellCommand(environment, program, tuple(words))
+
+
+def assignment(word: str) -> tuple[str, str] | None:
+    """Name and value of a word that sets a variable; None for any other."""
+    if _ASSIGNMENT.match(word) is None:
+        return None
+    name, _, value = word.partition("=")
+    return name, value
+
+
 def parse_command(help_text: HelpText, command: str) -> UserCommand:
     """Take a command apart: assignments, program, flags.
 
     Raises:
         UsageError: It cannot be split into words, has no program, or holds a word that is no flag.
     """
+    shell = shell_command(command, "--current")
+    environment = {name: value for name, value in shell.environment.items() if not is_secret(name)}
+    secrets = [name for name in shell.environment if is_secret(name)]
     try:
-        words = shlex.split(command.replace("\\\n", " "))
-    except ValueError as error:
-        raise UsageError(f"--current: {error} in: {command}") from error
-    environment: dict[str, str] = {}
-    secrets: list[str] = []
-    while words and _ASSIGNMENT.match(words[0]):
-        name, _, value = words.pop(0).partition("=")
-        if is_secret(name):
-            secrets.append(name)
-        else:
-            environment[name] = value
-    if not words:
-        raise UsageError(
-            '--current: holds no command; give it whole: --current "llama-server -m ... -ts 2,3"'
-        )
-    if not words[0].startswith("-"):
-        words.pop(0)  # the program: the engine under --server is the one that is measured
-    try:
-        flags = read_user_flags(help_text, words)
+        flags = read_user_flags(help_text, shell.words)
     except UsageError as error:
         raise UsageError(f"--current: {error}") from error
     kept = tuple(flag for flag in flags if flag.name not in MANAGED)
@@ -128,7 +157,7 @@ def parse_extra(help_text: HelpText, words: list[str]) -> tuple[UserFlag, ...]:
     """
     flags = read_user_flags(help_text, words)
     for flag in flags:
-        if flag.name in _PRINTS_AND_ENDS:
+        if flag.name in PRINTS_AND_ENDS:
             raise UsageError(
                 f"{flag.tokens[0]} after -- makes llama-server print something and end; leave it out"
             )

@@ -36,6 +36,7 @@ class Topic(StrEnum):
     MEMORY = "memory"
     DISK = "disk"
     SLEEP = "sleep"
+    COMMAND = "command"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""What is wrong with a command, by what it is about."""
