@@ -1,0 +1,56 @@
+"""The tables of docs/gpu/README.md, made from the data files beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parents[2] / "docs" / "gpu"
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    """The lines of a data file."""
+    return [json.loads(line) for line in (FOLDER / name).read_text(encoding="utf-8").splitlines()]
+
+
+def memory_table() -> str:
+    """What was predicted for each launch and card, beside what NVML showed."""
+    lines = [
+        "| configuration | GPU 0 predicted | NVML | off | GPU 1 predicted | NVML | off |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    trials: dict[int, list[dict[str, Any]]] = {}
+    for row in rows("memory.jsonl"):
+        trials.setdefault(row["trial"], []).append(row)
+    for cards in trials.values():
+        cells = [_label(cards[0]["options"])]
+        for card in cards:
+            off = card["nvml_mib"] - card["predicted_mib"]
+            cells += [f"{card['predicted_mib']:,.0f}", f"{card['nvml_mib']:,.0f}", f"{off:+.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def wall_table() -> str:
+    """What `tuner check` said of commands that do not fit, beside what came when they were started."""
+    lines = ["| flags | `tuner check` said | what came |", "|---|---|---|"]
+    for row in rows("walls.jsonl"):
+        said, came = row["predicted"], row["came"]
+        asked = "" if came["requested_mib"] is None else f", {came['requested_mib']:,.0f} MiB asked for"
+        inferred = " (inferred)" if came["inferred"] else ""
+        lines.append(
+            f"| `{row['flags']}` | {said['stage']} on {said['device']}, {said['over_mib']:,.0f} MiB too much | "
+            f"{came['kind']} at {came['stage']} on {came['device']}{asked}{inferred} |"
+        )
+    return "\n".join(lines)
+
+
+def _label(options: dict[str, Any]) -> str:
+    ratio = ",".join(map(str, options["tensor-split"]))
+    parts = [f"{options['split-mode']} {ratio}", options["cache-type-k"], f"ub {options['ubatch-size']}"]
+    if options.get("spec-type", "none") != "none":
+        parts.append(f"MTP {options['spec-draft-n-max']}")
+    if "GGML_CUDA_ALLREDUCE" in options:
+        parts.append(options["GGML_CUDA_ALLREDUCE"])
+    return ", ".join(parts)
