@@ -143,10 +143,10 @@ def test_out_of_memory_turns_the_neighbour_away() -> None:
 
 
 def test_reading_lets_in_what_seemed_too_much() -> None:
-    free = room_for(30, -250)
+    free = room_for(30, -350)
     learning = gate(free)
     assert learning.turned_away(candidate(30)) is not None
-    unnamed = need(16).runtime - 400
+    unnamed = need(16).runtime - 500
     left = round(round(free) - need(16).buffers - unnamed)
     learning.learn([a_record(0, candidate(16), replace(measured(50), free_mib={"CUDA0": left}))])
     assert learning.turned_away(candidate(30)) is None
@@ -174,6 +174,36 @@ def test_what_was_known_before_counts_and_stays() -> None:
     assert known.predict(candidate(16)).devices["CUDA0"].runtime > 1150
     assert known.predictor.learned.observations == (seen,)
     assert known.learned_from([]) == ()
+
+
+def test_a_study_goes_on_from_what_was_known_when_it_began() -> None:
+    """The rig's file has learned more since: a resumed study is to propose what it would have."""
+    before = Observation("GPU-a", "CUDA/layer", "engine model", 1200.0, 1200.0)
+    since = replace(before, low_mib=300.0, high_mib=300.0)
+    first, resumed = (gate(learned=Learned(seen, "engine model")) for seen in ((before,), (before, since)))
+    resumed.begin_with(first.known_before)
+    assert resumed.known_before == (before,)
+    records = [a_record(0, candidate(16), replace(measured(50), free_mib={"CUDA0": 900}))]
+    for n in (0, 1):
+        first.learn(records[:n])
+        resumed.learn(records[:n])
+        assert resumed.predict(candidate(20)) == first.predict(candidate(20))
+
+
+def test_what_a_study_begins_with_may_be_nothing() -> None:
+    seen = Observation("GPU-a", "CUDA/layer", "engine model", 1200.0, 1200.0)
+    knows = gate(learned=Learned((seen,), "engine model"))
+    knows.begin_with(())
+    knows.learn([])
+    assert knows.known_before == ()
+    assert knows.predict(candidate(16)) == gate().predict(candidate(16))
+
+
+def test_a_trial_that_runs_teaches_once_it_has_ended() -> None:
+    learning = gate()
+    assert learning.learned_from([a_record(0, candidate(16), None)]) == ()
+    ended_now = a_record(0, candidate(16), replace(measured(50), free_mib={"CUDA0": 900}))
+    assert len(learning.learned_from([ended_now])) == 1
 
 
 def test_least_chance_is_far_from_even() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from tests.support.models import shaped
 from tests.support.shape_gguf import Shape
 from tests.support.strategies import PROPERTY, launch_results
-from tests.support.trials import a_record, ended, measured
+from tests.support.trials import a_record, a_sample, ended, measured
 from tuner.core.assignment.splits import Splits
 from tuner.core.candidate import Candidate
 from tuner.core.memory.observe import observations_of
@@ -164,16 +164,72 @@ def test_reading_does_not_count_where_a_buffer_was_refused() -> None:
     assert (one.device, one.high_mib) == ("GPU-a", None)
 
 
+# --- references: what the engine's own lines name is known, what it was asked for is not
+
+
+def of_reference(result: LaunchResult, devices: tuple[Device, ...] = CARDS) -> tuple[Observation, ...]:
+    record = a_record(0, None, result, reference="engine-default")
+    return observations_of([record], Predictor(SPLITS, devices), devices, "source")
+
+
+REFERENCE = replace(
+    measured(50),
+    buffers_mib=MappingProxyType({"CUDA0": 12_000.0, "CUDA1": 17_000.5, "Host": 1_000.0}),
+    free_mib=MappingProxyType({"CUDA0": 3_000, "CUDA1": 6_000}),
+)
+
+
+def test_what_the_driver_shows_beyond_the_lines_of_a_reference_is_a_value() -> None:
+    first, second = of_reference(REFERENCE)
+    assert (first.device, first.situation, first.source) == ("GPU-a", "CUDA/layer", "source")
+    assert first.low_mib == first.high_mib == 15_900 - 3_000 - 12_000
+    assert (second.device, second.low_mib) == ("GPU-b", 24_100 - 6_000 - 17_000.5)
+    higher = {"CUDA0": GpuSummary(9, 9, 1.0, used_max_mib=13_500.0)}
+    first, _ = of_reference(replace(REFERENCE, telemetry=higher))
+    assert first.low_mib == 13_500 - (16_303 - 15_900) - 12_000
+
+
+def test_a_reference_on_one_device_is_not_split() -> None:
+    (one,) = of_reference(replace(REFERENCE, buffers_mib={"CUDA1": 17_000.0, "Host": 9.0}))
+    assert (one.device, one.situation) == ("GPU-b", "CUDA/none")
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        replace(REFERENCE, buffers_mib={}),
+        replace(REFERENCE, buffers_mib={"Host": 1_000.0}),
+        replace(REFERENCE, buffers_mib={**REFERENCE.buffers_mib, "CUDA_Meta": 5.0}),
+        replace(REFERENCE, free_mib={}),
+        replace(REFERENCE, outcome=Outcome(Kind.DISTURBED)),
+        replace(REFERENCE, outcome=Outcome(Kind.DEGRADED)),
+        replace(REFERENCE, outcome=Outcome(Kind.OUT_OF_MEMORY, stage=Stage.KV, device="CUDA0", evidence="x")),
+        replace(REFERENCE, samples=(a_sample(), a_sample(draft_n=12, draft_n_accepted=9))),
+    ],
+    ids=[
+        "no line",
+        "host only",
+        "by tensor",
+        "no reading",
+        "disturbed",
+        "degraded",
+        "out of memory",
+        "drafts",
+    ],
+)
+def test_a_reference_of_which_not_all_is_known_says_nothing(result: LaunchResult) -> None:
+    assert of_reference(result) == ()
+
+
+def test_a_reference_that_could_have_drafted_and_did_not_counts() -> None:
+    assert len(of_reference(replace(REFERENCE, samples=(a_sample(draft_n=0, draft_n_accepted=0),)))) == 2
+
+
 # --- records
 
 
-def test_references_and_trials_that_run_say_nothing() -> None:
-    result = replace(measured(50), free_mib=MappingProxyType({"CUDA0": 900}))
-    records = [
-        a_record(0, None, result, reference="current"),
-        a_record(1, Candidate.of(OPTIONS), None),
-    ]
-    assert observations_of(records, Predictor(SPLITS, CARDS), CARDS, "source") == ()
+def test_a_trial_that_runs_says_nothing() -> None:
+    assert seen(None) == ()
 
 
 def test_oldest_trial_comes_first() -> None:

@@ -99,7 +99,7 @@ def test_split_comes_first(mode: str) -> None:
 
 def test_smaller_cache_comes_before_a_shorter_context() -> None:
     options = {**OPTIONS, "ctx-size": 131_072}
-    found = repair(options, PREDICTOR, SPLITS, room(9_300, 9_800))
+    found = repair(options, PREDICTOR, SPLITS, room(9_500, 10_000))
     assert found is not None
     assert found.changes["cache-type-k"] == found.changes["cache-type-v"] == "q8_0"
     assert "ctx-size" not in found.changes

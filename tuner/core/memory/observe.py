@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tuner.core.memory.learned import Observation
+from tuner.core.memory.runtime import Situation, backend_of
 from tuner.core.outcome import Kind, Stage
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ _HAD_ALL = frozenset({Kind.NONE, Kind.DISTURBED})
 def observations_of(
     records: Iterable[TrialRecord], predictor: Predictor, devices: Sequence[Device], source: str
 ) -> tuple[Observation, ...]:
-    """What trials say, the oldest first; references say nothing, since nobody knows what they ask for.
+    """What trials say, the oldest first.
+
+    Of a reference nobody knows what it asks for: only what the driver shows beyond the engine's own lines counts.
 
     Args:
         records: Trials with their results.
@@ -36,9 +39,37 @@ def observations_of(
     return tuple(
         one
         for record in records
-        if record.candidate is not None and record.result is not None
-        for one in _of_launch(record.candidate.options, record.result, predictor, devices, source)
+        if record.result is not None
+        for one in (
+            _of_reference(record.result, devices, source)
+            if record.candidate is None
+            else _of_launch(record.candidate.options, record.result, predictor, devices, source)
+        )
     )
+
+
+def _of_reference(result: LaunchResult, devices: Sequence[Device], source: str) -> Iterator[Observation]:
+    """What the driver shows beyond the lines, of a launch that splits by layer and drafts nothing.
+
+    What drafts take without a line is another matter, and how many there are nobody knows of a reference.
+    """
+    named = [device for device in devices if device.name in result.buffers_mib]
+    if result.outcome.kind is not Kind.NONE or any("Meta" in name for name in result.buffers_mib):
+        return
+    if any(sample.draft_n for sample in result.samples):
+        return
+    for device in named:
+        used = _used_mib(result, device)
+        if used is not None:
+            situation = Situation(
+                backend_of(device.name),
+                "layer" if len(named) > 1 else "none",
+                drafts=False,
+                nccl=False,
+                stated=device.stated,
+            )
+            unnamed = used - result.buffers_mib[device.name]
+            yield Observation(device.identity, situation.key, source, unnamed, unnamed)
 
 
 def _of_launch(

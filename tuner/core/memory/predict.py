@@ -13,7 +13,7 @@ from tuner.core.memory.need import DeviceNeed, Prediction
 from tuner.core.memory.oracle import Scale
 from tuner.core.memory.placement import MIB, cache_bytes, place
 from tuner.core.memory.query import MemoryQuery, query_of
-from tuner.core.memory.runtime import Situation
+from tuner.core.memory.runtime import Situation, backend_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,6 +57,7 @@ class Predictor:
         scale: Scale | None = None,
     ) -> None:
         self._scale = scale or Scale()
+        self._worked_out: dict[MemoryQuery, _WorkedOut] = {}
         self.learned = learned or Learned()
         self._splits = splits
         self._devices = {device.name: device for device in devices}
@@ -74,7 +75,7 @@ class Predictor:
         return self._changed(scale=scale)
 
     def _changed(self, *, learned: Learned | None = None, scale: Scale | None = None) -> Predictor:
-        return Predictor(
+        changed = Predictor(
             self._splits,
             tuple(self._devices.values()),
             draft=self._draft,
@@ -83,6 +84,8 @@ class Predictor:
             learned=learned or self.learned,
             scale=scale or self._scale,
         )
+        changed._worked_out = self._worked_out
+        return changed
 
     def query(self, options: Mapping[str, Value]) -> MemoryQuery:
         """What of some options decides memory."""
@@ -105,11 +108,9 @@ class Predictor:
         """As `predict`."""
         if not query.devices:
             return Prediction(MappingProxyType({}), (), self._model.weights_bytes / MIB, "tuner")
-        slicer = self._splits.slicer(query.n_devices)
-        placed = place(self._model, query, slicer, self.split_of(query))
-        on_cuda = tuple(name.startswith("CUDA") for name in query.devices)
-        compute = compute_mib(self._model, query, placed, on_cuda=on_cuda)
-        drafts = self._drafts(query, placed)
+        if query not in self._worked_out:
+            self._worked_out[query] = self._work_out(query)
+        placed, compute, drafts = self._worked_out[query]
         needs = {
             name: self._need(query, at, placed, compute=compute[at], draft=drafts[at])
             for at, name in enumerate(query.devices)
@@ -117,10 +118,17 @@ class Predictor:
         host = placed.host_weights + placed.host_cache
         return Prediction(MappingProxyType(needs), placed.owners, host, "tuner")
 
+    def _work_out(self, query: MemoryQuery) -> _WorkedOut:
+        slicer = self._splits.slicer(query.n_devices)
+        placed = place(self._model, query, slicer, self.split_of(query))
+        on_cuda = tuple(name.startswith("CUDA") for name in query.devices)
+        compute = compute_mib(self._model, query, placed, on_cuda=on_cuda)
+        return placed, compute, self._drafts(query, placed)
+
     def situation(self, query: MemoryQuery, device: str) -> Situation:
         """What a device's unnamed memory depends on in a launch."""
         known = self._devices.get(device)
-        backend = device.rstrip("0123456789")
+        backend = backend_of(device)
         cuda = sum(name.startswith("CUDA") for name in query.devices)
         return Situation(
             backend=backend,
@@ -232,3 +240,7 @@ class _Drafts:
     def plus(self, other: _Drafts) -> _Drafts:
         """Both together."""
         return _Drafts(self.held + other.held, self.compute + other.compute)
+
+
+_WorkedOut = tuple["Placement", tuple[float, ...], tuple[_Drafts, ...]]
+"""What of a query does not depend on what is learned: placement, compute buffers, drafts."""
