@@ -18,6 +18,7 @@ from tuner.engine.command_line import (
     options_to_flags,
     read_user_flags,
     serving_flags,
+    with_rates_for,
 )
 from tuner.engine.help_text import HelpText
 from tuner.engine.probe import probe
@@ -238,3 +239,17 @@ def test_a_server_of_ours_has_a_name_of_its_own(tmp_path: Path) -> None:
     engine = probe(FakeEngine(tmp_path).path, FakeEngine(tmp_path).environment())
     flags = serving_flags(engine, port=1, api_key="k", alias="tuner-1")
     assert flags[flags.index("--alias") + 1] == "tuner-1"
+
+
+@pytest.mark.parametrize(
+    ("depth", "expected"),
+    [
+        (0, ("--rpc", "h:1", "-v")),
+        (2, ("--rpc", "h:1", "--spec-synth-rates", "0.9,0.8", "-v")),
+        (5, ("--rpc", "h:1", "--spec-synth-rates", "0.9,0.8,0.7", "-v")),
+    ],
+)
+def test_synthetic_acceptance_is_cut_to_the_draft_depth(depth: int, expected: tuple[str, ...]) -> None:
+    words = ("--rpc", "h:1", "--spec-synth-rates", "0.9,0.8,0.7", "-v")
+    assert with_rates_for(words, depth) == expected
+    assert with_rates_for(words[:2], depth) == words[:2]

@@ -22,6 +22,9 @@ MANAGED = frozenset(
     "ssl-key-file ssl-cert-file".split()
 )
 
+#: Acceptance of drafts by position, for measuring with a model whose text is noise.
+SYNTHETIC_RATES = "--spec-synth-rates"
+
 #: `--load-mode` came between builds 10001 and 10435 and replaced these.
 _LOAD_MODE_BEFORE: dict[str, tuple[str, ...]] = {
     "auto": (),
@@ -83,6 +86,19 @@ def serving_flags(engine: Engine, *, port: int, api_key: str, alias: str | None)
     if engine.hides_memory_lines:
         flags += ["-lv", "4"]
     return flags
+
+
+def with_rates_for(tokens: Sequence[str], depth: int) -> tuple[str, ...]:
+    """A user's words with `--spec-synth-rates` cut to a draft depth, and left out without drafts.
+
+    The engine refuses a list of another length, and any list where nothing drafts (build 11434).
+    """
+    if SYNTHETIC_RATES not in tokens:
+        return tuple(tokens)
+    at = tokens.index(SYNTHETIC_RATES)
+    rates = tokens[at + 1].split(",")[:depth] if at + 1 < len(tokens) else []
+    flag = (SYNTHETIC_RATES, ",".join(rates)) if rates else ()
+    return (*tokens[:at], *flag, *tokens[at + 2 :])
 
 
 def read_user_flags(help_text: HelpText, tokens: Sequence[str]) -> list[UserFlag]:

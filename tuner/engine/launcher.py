@@ -17,7 +17,7 @@ from tuner.core.launch import LaunchPlan, LaunchResult, LaunchSpec
 from tuner.core.memory_lines import buffers_mib
 from tuner.core.outcome import MEASURED, Kind, Outcome
 from tuner.engine.client import Client
-from tuner.engine.command_line import options_to_flags, serving_flags
+from tuner.engine.command_line import options_to_flags, serving_flags, with_rates_for
 from tuner.engine.environment import TOKEN_VARIABLE
 from tuner.engine.patience import Patience, Patiences
 from tuner.engine.process import ServerProcess
@@ -54,7 +54,8 @@ class Launcher:
         flags = list(spec.flags)
         if spec.candidate is not None:
             flags = options_to_flags(self.engine.help, spec.candidate, skip=self.extra_names)
-        extra = self.extra_flags if spec.takes_extra else ()
+        depth = 0 if spec.candidate is None else spec.candidate.draft_depth
+        extra = with_rates_for(self.extra_flags, depth) if spec.takes_extra else ()
         # first the user's: a --device is looked up at once, so an --rpc that makes it has to stand before it
         return [str(self.engine.path), "-m", self.model.path, *extra, *flags]
 
