@@ -1,0 +1,134 @@
+"""The time of a generated token, as a handful of physical quantities say it.
+
+A step that verifies m tokens takes `transfer * (1 + verify * (m - 1)) + fixed`. In layer mode the devices read
+their layers one after the other, so `transfer` is the sum of bytes over bandwidth; in tensor mode they wait for
+the slowest, so it is the largest, and `fixed` holds the reductions, two a layer. A draft of n tokens costs n
+times a draft pass and yields what is accepted. All quantities are positive and unknown: they live as logarithms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from tuner.core.cards import Bandwidth
+
+#: Quantities beside one bandwidth a device, in their order.
+REDUCE, OVERHEAD, HOP, VERIFY, DRAFT, ACCEPT, DECAY, QUANTISED, INTERNAL, NGRAM = range(10)
+_N_SHARED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Configurations as vectors, one row each."""
+
+    tensor: NDArray[np.bool_]
+    read_bytes: NDArray[np.float64]
+    """Rows by devices."""
+    boundaries: NDArray[np.float64]
+    """Devices less one, in layer mode."""
+    depth: NDArray[np.float64]
+    """Tokens drafted at a time; 0 without drafts."""
+    quantised: NDArray[np.float64]
+    """1 where the cache is quantised."""
+    internal: NDArray[np.float64]
+    """1 where reductions do not go through NCCL."""
+    ngram: NDArray[np.float64]
+    """1 where n-grams draft too."""
+
+    def __len__(self) -> int:
+        return len(self.depth)
+
+    def take(self, places: NDArray[np.int_]) -> Rows:
+        """Some of the rows."""
+        return Rows(*(getattr(self, name)[places] for name in Rows.__dataclass_fields__))
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What is believed of the quantities beforehand: means and standard deviations of their logarithms."""
+
+    mean: NDArray[np.float64]
+    sigma: NDArray[np.float64]
+    n_layers: int
+
+    @property
+    def n_devices(self) -> int:
+        """Devices that have a bandwidth."""
+        return len(self.mean) - _N_SHARED
+
+
+def prior_of(bandwidths: Sequence[Bandwidth], n_layers: int) -> Prior:
+    """A prior for a rig.
+
+    Args:
+        bandwidths: What a decode step reaches of each device.
+        n_layers: Layers of the model.
+    """
+    shared = {
+        REDUCE: (np.log(30e-6), 0.9),
+        OVERHEAD: (np.log(0.8e-3), 0.8),
+        HOP: (np.log(120e-6), 0.8),
+        VERIFY: (np.log(0.05), 0.7),
+        DRAFT: (np.log(3.5e-3), 0.8),
+        ACCEPT: (1.6, 0.7),  # of the first drafted token: a logit
+        DECAY: (1.8, 0.6),  # of each further one, given the last: a logit
+        QUANTISED: (0.01, 0.03),
+        INTERNAL: (0.03, 0.12),
+        NGRAM: (0.02, 0.04),
+    }
+    means = [np.log(bandwidth.bytes_s) for bandwidth in bandwidths]
+    sigmas = [bandwidth.sigma for bandwidth in bandwidths]
+    for place in range(_N_SHARED):
+        means.append(shared[place][0])
+        sigmas.append(shared[place][1])
+    return Prior(np.array(means), np.array(sigmas), n_layers)
+
+
+def log_cycle_s(theta: NDArray[np.float64], rows: Rows, n_layers: int) -> NDArray[np.float64]:
+    """Logarithm of the seconds of a draft and its verification, or of a plain step.
+
+    Args:
+        theta: Quantities: one vector, or one a draw in rows.
+        rows: Configurations.
+        n_layers: Layers of the model.
+
+    Returns:
+        One number a configuration; of several draws, draws by configurations.
+    """
+    draws = np.atleast_2d(theta)
+    n = draws.shape[1] - _N_SHARED
+    shared = draws[:, n:, None]
+    seconds = rows.read_bytes[None, :, :] / np.exp(draws[:, None, :n])
+    transfer = np.where(rows.tensor[None, :], seconds.max(axis=2), seconds.sum(axis=2))
+    transfer = transfer * np.exp(shared[:, QUANTISED] * rows.quantised[None, :])
+    reduce_s = 2 * n_layers * np.exp(shared[:, REDUCE] + shared[:, INTERNAL] * rows.internal[None, :])
+    fixed = np.exp(shared[:, OVERHEAD]) + np.where(
+        rows.tensor[None, :], reduce_s, np.exp(shared[:, HOP]) * rows.boundaries[None, :]
+    )
+    depth = rows.depth[None, :]
+    step = transfer * (1 + np.exp(shared[:, VERIFY]) * depth) + fixed
+    step = step * np.exp(shared[:, NGRAM] * rows.ngram[None, :])
+    cycle: NDArray[np.float64] = np.log(step + depth * np.exp(shared[:, DRAFT]))
+    return cycle.reshape(theta.shape[:-1] + depth.shape[1:])
+
+
+def log_yield(theta: NDArray[np.float64], depth: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithm of the tokens that a cycle yields, by the depth of its drafts.
+
+    The first drafted token is accepted with a probability, each further one with another, given the last.
+    """
+    draws = np.atleast_2d(theta)
+    n = draws.shape[1] - _N_SHARED
+    first = 1 / (1 + np.exp(-draws[:, n + ACCEPT, None]))
+    decay = np.minimum(1 / (1 + np.exp(-draws[:, n + DECAY, None])), 1 - 1e-9)
+    total = 1 + first * (1 - decay ** depth[None, :]) / (1 - decay)
+    logs: NDArray[np.float64] = np.log(total)
+    return logs.reshape(theta.shape[:-1] + depth.shape)
