@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -29,6 +29,7 @@ from optuna.trial import TrialState as OptunaState
 from tuner.core.candidate import Candidate
 from tuner.core.identity import StudyIdentity
 from tuner.core.launch import LaunchResult
+from tuner.core.memory.learned import Observation
 from tuner.core.memory.words import NotLaunched
 from tuner.core.outcome import TrialState
 from tuner.core.trial import TrialRecord
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 _IDENTITY, _CANDIDATE, _REFERENCE, _RESULT, _WALL = "identity", "candidate", "reference", "result", "wall_s"
 _FACTS, _ARGV, _ENVIRONMENT = "facts", "argv", "environment"
-_NOT_LAUNCHED = "not_launched"
+_NOT_LAUNCHED, _ESTIMATES, _MEMORY_BEFORE = "not_launched", "estimates", "memory_before"
 _FORMAT = "format"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _UNREADABLE = (optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError, RuntimeError)
@@ -51,6 +52,7 @@ _UNREADABLE = (optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError, Ru
 STUDY_FORMAT = 1
 #: Constraint of a trial: above 0 where the candidate cannot be used.
 _USABLE = "usable"
+optuna.logging.set_verbosity(optuna.logging.ERROR)  # what is worth saying the tuner says itself
 _STATES = {
     TrialState.COMPLETE: OptunaState.COMPLETE,
     TrialState.PRUNED: OptunaState.PRUNED,
@@ -222,9 +224,32 @@ class StudyStore:
         """Candidates that were not launched because they cannot fit."""
         return tuple(NotLaunched.from_json(row) for row in self._study.user_attrs.get(_NOT_LAUNCHED, ()))
 
+    def note_estimates(self, estimates_tok_s: Mapping[int, float]) -> None:
+        """Record what trials make by all of them together, by number."""
+        with self._writing():
+            self._study.set_user_attr(
+                _ESTIMATES, {str(number): estimate for number, estimate in estimates_tok_s.items()}
+            )
+
+    def memory_before(self, known: Sequence[Observation]) -> tuple[Observation, ...]:
+        """What was known of the rig's memory when the study began; `known` if it begins now.
+
+        A resumed study goes on from the same knowledge, and so proposes the same.
+        """
+        rows = self._study.user_attrs.get(_MEMORY_BEFORE)
+        if rows is None:
+            with self._writing():
+                self._study.set_user_attr(_MEMORY_BEFORE, [one.to_json() for one in known])
+            return tuple(known)
+        return tuple(Observation.from_json(row) for row in rows)
+
     def records(self) -> list[TrialRecord]:
         """All trials, in order."""
-        return [_record(trial) for trial in self._study.get_trials(deepcopy=False)]
+        estimates = self._study.user_attrs.get(_ESTIMATES, {})
+        return [
+            replace(_record(trial), estimate_tok_s=estimates.get(str(trial.number)))
+            for trial in self._study.get_trials(deepcopy=False)
+        ]
 
     def sampler(self, seed: int) -> TpeSampler:
         """Optuna's TPE over what the record holds now."""
@@ -292,7 +317,6 @@ def _first_line(error: BaseException) -> str:
 
 
 def _storage(path: Path) -> optuna.storages.RDBStorage:
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna.storages.RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 30}})
 
 

@@ -14,7 +14,7 @@ from tests.bench.strategies import STRATEGIES
 from tests.bench.task import Task, task_of
 from tuner.core.launch import ENGINE_DEFAULT
 from tuner.core.outcome import Kind
-from tuner.core.trial import TrialRecord, best_of
+from tuner.core.trial import TrialRecord
 from tuner.simulate.launcher import SimulatedRig
 from tuner.simulate.rig_file import read_rig
 
@@ -101,7 +101,7 @@ def search(job: Job) -> Run:
                 wall_s=result.load_s + result.requests_s + result.shutdown_s,
             )
         )
-        fractions.append(_worth(known, best_of(records)) / best_tok_s)
+        fractions.append(_worth(known, strategy.exported(records)) / best_tok_s)
     kinds = tuple(record.outcome.kind for record in records if record.outcome is not None)
     return Run(job, tuple(fractions), kinds)
 

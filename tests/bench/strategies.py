@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import random
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -20,11 +20,17 @@ import optuna  # noqa: TID251 - two of the baselines are Optuna's own samplers
 from optuna.trial import TrialState as OptunaState  # noqa: TID251 - as above
 from optuna.trial import create_trial  # noqa: TID251 - as above
 
+from tuner.core.cards import decode_bandwidth
+from tuner.core.memory.predict import Predictor
 from tuner.core.outcome import TrialState
 from tuner.core.space import Choice, broken_rule
+from tuner.core.trial import best_of
 from tuner.search.coordinates import complete, coordinates
 from tuner.search.dimensions import Categorical, Integer
+from tuner.search.memory_gate import MemoryGate
 from tuner.search.queue import propose, refusal
+from tuner.search.starts import starting_candidates
+from tuner.search.strategy import Search
 from tuner.study import STARTUP_TRIALS, TpeSampler, _distribution
 
 if TYPE_CHECKING:
@@ -51,6 +57,17 @@ class Strategy(Protocol):
         Args:
             history: All launches so far, in order, the reference's first; its candidate is None.
         """
+
+    def exported(self, history: Sequence[TrialRecord]) -> TrialRecord | None:
+        """What would be exported after these launches; None where there is nothing."""
+
+
+class Measured:
+    """Exports what was measured fastest."""
+
+    def exported(self, history: Sequence[TrialRecord]) -> TrialRecord | None:
+        """The highest measured mean."""
+        return best_of(history)
 
 
 def sampled(task: Task, sampler: Sampler, history: Sequence[TrialRecord]) -> Candidate | None:
@@ -88,7 +105,7 @@ class RandomSampler:
         return RandomDraw(self.rng)
 
 
-class RandomSearch:
+class RandomSearch(Measured):
     """Draws at random from the space."""
 
     def __init__(self, task: Task, seed: int) -> None:
@@ -100,7 +117,7 @@ class RandomSearch:
         return sampled(self._task, self._sampler, history)
 
 
-class TpeSearch:
+class TpeSearch(Measured):
     """Optuna's TPE as the tuner's study makes it: multivariate, grouped, with constraints."""
 
     def __init__(self, task: Task, seed: int) -> None:
@@ -113,7 +130,7 @@ class TpeSearch:
         return sampled(self._task, sampler, history)
 
 
-class GpSearch:
+class GpSearch(Measured):
     """Optuna's Gaussian process with constraints. Needs torch and scipy."""
 
     def __init__(self, task: Task, seed: int) -> None:
@@ -212,7 +229,7 @@ class Trials:
 
 
 @dataclass
-class GridSearch:
+class GridSearch(Measured):
     """What a person would write: a few splits in both modes, with drafts and without, row after row."""
 
     task: Task
@@ -272,9 +289,48 @@ class GridSearch:
         return parameter.choices if isinstance(parameter, Choice) else ()
 
 
+class TunerSearch:
+    """The tuner's own search, as a run has it."""
+
+    def __init__(self, task: Task, seed: int) -> None:
+        self._task, self._seed = task, seed
+        self._trials = Trials(task)
+        self._gate = MemoryGate(
+            Predictor(task.bound.splits, task.devices),
+            task.devices,
+            reserve_mib={device.name: 0 for device in task.devices},
+            source="bench",
+        )
+        self._search = Search(
+            task.bound,
+            self._gate,
+            bandwidths={device.name: decode_bandwidth(device.description) for device in task.devices},
+        )
+
+    def propose(self, history: Sequence[TrialRecord]) -> Candidate | None:
+        """A starting candidate, or what the search proposes, if it is likely to fit."""
+        self._gate.learn(history)
+        tried = {record.key for record in history}
+        for _, start in starting_candidates(self._task.bound, self._task.devices):
+            if start.key() not in tried and self._gate.turned_away(start) is None:
+                return start
+        found = self._search.propose(
+            history,
+            lambda one: refusal(self._task.bound, one, history) is not None,
+            lambda one: self._gate.excess(one) is not None,
+            lambda: TpeSampler(self._trials.of(history), seed=self._seed),
+        )
+        return None if found is None else found.candidate
+
+    def exported(self, history: Sequence[TrialRecord]) -> TrialRecord | None:
+        """The best by the estimates of all trials together."""
+        estimates = self._search.estimates(history)
+        return best_of([replace(record, estimate_tok_s=estimates.get(record.number)) for record in history])
+
+
 #: Every strategy by its name; a new one is a callable of a task and a seed.
 STRATEGIES: Mapping[str, Callable[[Task, int], Strategy]] = MappingProxyType(
-    {"random": RandomSearch, "tpe": TpeSearch, "gp": GpSearch, "grid": GridSearch}
+    {"tuner": TunerSearch, "random": RandomSearch, "tpe": TpeSearch, "gp": GpSearch, "grid": GridSearch}
 )
 _NEEDS = {"gp": ("torch", "scipy")}
 

@@ -71,7 +71,7 @@ def test_a_strategy_that_lacks_a_library_is_left_out_with_a_word(
     ("argv", "message"),
     [
         (["--only", "nothing"], "no rig 'nothing'; there are: 2x-rtx3090"),
-        (["--strategies", "magic"], "no strategy 'magic'; there are random"),
+        (["--strategies", "magic"], "no strategy 'magic'; there are tuner, random"),
         (["--factors", "0"], "--factors 0: must be above 0"),
     ],
 )

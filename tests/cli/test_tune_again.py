@@ -37,9 +37,30 @@ def test_study_in_parts_is_the_study_in_one(command: TunerCommand, made: Made) -
     assert parts == [(record.key, record.score) for record in made.command.records()[:10]]
 
 
+TWO_STARTS = """
+schema_version = 1
+[parameters.split-mode]
+kind = "choice"
+choices = ["layer", "tensor"]
+[parameters.tensor-split]
+kind = "split"
+tensor_steps = 20
+[[start]]
+about = "by layer"
+split-mode = "layer"
+tensor-split = [1, 1]
+[[start]]
+about = "by tensor"
+split-mode = "tensor"
+tensor-split = [1, 1]
+"""
+
+
 def test_kill_9_in_a_trial_loses_that_trial_at_most(command: TunerCommand) -> None:
+    space = command.folder / "two.toml"
+    space.write_text(TWO_STARTS, encoding="utf-8")
     command.fake.when({"split-mode": "tensor", "tensor-split": "1,1"}, hang="first-token")
-    with command.started("--launches", "5") as tuner:
+    with command.started("--launches", "5", "--space", str(space)) as tuner:
         command.wait_until(lambda: len(command.fake.events("request")) == 5)  # 2, 2, and one that hangs
         tuner.send_signal(signal.SIGKILL)
         tuner.wait(DEADLINE_S)
@@ -48,7 +69,7 @@ def test_kill_9_in_a_trial_loses_that_trial_at_most(command: TunerCommand) -> No
     assert kinds(before) == [Kind.NONE, Kind.NONE, None]
     command.fake = FakeEngine(command.folder)  # with no rules
 
-    command.tune("--launches", "4")
+    command.tune("--launches", "4", "--space", str(space))
     assert not lives(orphan)
     records = command.records()
     assert kinds(records) == [Kind.NONE, Kind.NONE, Kind.STOPPED, Kind.NONE, Kind.NONE]

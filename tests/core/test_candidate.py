@@ -65,6 +65,23 @@ def test_devices_and_split_are_empty_where_it_does_not_say() -> None:
     assert (candidate.devices, candidate.split) == (("CUDA1", "CUDA0"), (3, 2))
 
 
+@pytest.mark.parametrize(
+    ("options", "depth"),
+    [
+        ({}, 0),
+        ({"spec-type": "none", "spec-draft-n-max": 4}, 0),
+        ({"spec-type": "ngram-mod", "spec-draft-n-max": 4}, 0),
+        ({"spec-type": "draft-mtp", "spec-draft-n-max": 4}, 4),
+        ({"spec-type": "draft-simple", "spec-draft-n-max": 7}, 7),
+        ({"spec-type": "ngram-mod,draft-mtp", "spec-draft-n-max": 2}, 2),
+        ({"spec-type": "draft-mtp"}, 0),
+        ({"spec-draft-n-max": 4}, 0),
+    ],
+)
+def test_draft_depth_is_that_of_a_model_that_drafts(options: dict[str, Value], depth: int) -> None:
+    assert Candidate.of(options).draft_depth == depth
+
+
 def test_an_empty_environment_variable_is_not_set() -> None:
     candidate = Candidate.of({"GGML_CUDA_P2P": "", "GGML_CUDA_ALLREDUCE": "nccl", "fit": "off"})
     assert candidate.environment == {"GGML_CUDA_ALLREDUCE": "nccl"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,9 @@ from tuner.core.candidate import Candidate
 from tuner.core.launch import ENGINE_DEFAULT, LaunchResult
 from tuner.core.outcome import Kind, TrialState
 from tuner.core.trial import best_of
+
+if TYPE_CHECKING:
+    from tuner.core.trial import TrialRecord
 
 CANDIDATE = Candidate.of({"ubatch-size": 512})
 
@@ -87,3 +91,42 @@ def test_nothing_is_faster_than_the_best(speeds: list[float]) -> None:
     best = best_of(records)
     assert best is not None
     assert all((record.score or 0.0) <= (best.score or 0.0) for record in records)
+
+
+# --- what all trials together say of one
+
+
+def estimated(number: int, tok_s: float, estimate_tok_s: float | None, kind: Kind = Kind.NONE) -> TrialRecord:
+    return replace(a_record(number, CANDIDATE, measured(tok_s, kind)), estimate_tok_s=estimate_tok_s)
+
+
+def test_a_trial_is_worth_its_estimate_and_else_its_score() -> None:
+    assert estimated(0, 50.0, 47.0).worth == 47.0
+    assert estimated(0, 50.0, None).worth == pytest.approx(50.0)
+    assert a_record(0, CANDIDATE, ended(Kind.CRASHED)).worth == 0.0
+    assert a_record(0, CANDIDATE, None).worth == 0.0
+
+
+def test_an_estimate_changes_no_score() -> None:
+    assert estimated(0, 50.0, 47.0).score == pytest.approx(50.0)
+
+
+def test_one_lucky_measurement_does_not_win() -> None:
+    best = best_of([estimated(0, 60.0, 52.0), estimated(1, 55.0, 54.0), estimated(2, 54.0, None)])
+    assert best is not None
+    assert best.number == 1
+
+
+def test_the_earlier_of_equal_estimates_is_the_best() -> None:
+    best = best_of([estimated(4, 60.0, 52.0), estimated(1, 50.0, 52.0)])
+    assert best is not None
+    assert best.number == 1
+
+
+def test_an_estimate_does_not_let_win_what_may_not() -> None:
+    given_up = replace(a_record(1, CANDIDATE, ended(Kind.PRUNED)), estimate_tok_s=90.0)
+    records = [estimated(0, 40.0, 41.0), given_up, estimated(2, 95.0, 95.0, Kind.DEGRADED)]
+    best = best_of(records)
+    assert best is not None
+    assert best.number == 0
+    assert best_of(records[1:]) is None

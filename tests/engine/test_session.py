@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from tuner.core.measurement import Sample
     from tuner.core.options import Value
 
 ASKED = Asked(2048, 1, drafts=False, devices=("CUDA0", "CUDA1"), every_layer=True, cache_types=("f16", "f16"))
@@ -120,6 +121,51 @@ def test_drafts_that_never_came_are_told(bench: Bench) -> None:
     assert result.outcome.evidence == "no token was drafted in 2 requests"
     bench.fake.always(no_speculation=False)
     assert bench.run(MTP, asked=asked).outcome.kind is Kind.NONE
+
+
+# --- what cannot catch up
+
+
+def test_launch_whose_rest_is_no_use_ends_with_the_answers_so_far(bench: Bench) -> None:
+    def watch(sample: Sample) -> str:
+        bench.samples.append(sample)
+        return "61% of the best after 1 of 2 requests"
+
+    result = bench.run(on_sample=watch)
+    assert (result.outcome.kind, result.outcome.phase) == (Kind.PRUNED, Phase.BENCHMARK)
+    assert result.outcome.evidence == "61% of the best after 1 of 2 requests"
+    assert [sample.prompt_id for sample in result.samples] == ["one"]
+    assert list(result.samples) == bench.samples
+    assert bench.is_gone()
+    assert result.load_s > 0
+    assert len(bench.fake.events("request")) == 2  # the warm-up's, and one
+
+
+def test_launch_may_be_given_up_after_any_answer(bench: Bench) -> None:
+    said = iter([None, "too slow after all"])
+    result = bench.run(on_sample=lambda _sample: next(said))
+    assert result.outcome.kind is Kind.PRUNED
+    assert [sample.prompt_id for sample in result.samples] == ["one", "two"]
+
+
+def test_launch_that_may_catch_up_goes_on(bench: Bench) -> None:
+    result = bench.run(on_sample=lambda _sample: None)
+    assert result.outcome.kind is Kind.NONE
+    assert len(result.samples) == 2
+
+
+def test_answer_that_does_not_count_is_not_compared(bench: Bench) -> None:
+    """What is wrong with the first answer is said, not how slow it was."""
+    bench.fake.always(timings_factor=1000.0)
+    told: list[Sample] = []
+
+    def watch(sample: Sample) -> str:
+        told.append(sample)
+        return "slow"
+
+    result = bench.run(on_sample=watch)
+    assert (result.outcome.kind, result.outcome.phase) == (Kind.NOT_AS_ASKED, Phase.BENCHMARK)
+    assert told == []
 
 
 # --- requests that are refused

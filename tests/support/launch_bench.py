@@ -91,7 +91,7 @@ class Bench:
         interrupts: Interrupts | None = None,
         limit_s: float | None = None,
         spec: LaunchSpec | None = None,
-        on_sample: Callable[[Sample], None] | None = None,
+        on_sample: Callable[[Sample], str | None] | None = None,
     ) -> LaunchResult:
         if spec is None:
             drafts = options["spec-type"] != "none"

@@ -11,14 +11,17 @@ from tests.support.models import splits_of
 from tests.support.trials import measured
 from tuner.core.identity import Part, StudyIdentity
 from tuner.core.launch import CURRENT, ENGINE_DEFAULT, LaunchPlan, LaunchResult, LaunchSpec
+from tuner.core.memory.learned import Learned, Observation
 from tuner.core.memory.predict import Predictor
 from tuner.core.monitoring import RigReport
+from tuner.core.outcome import Kind, Outcome, Phase
 from tuner.core.rig import Device
 from tuner.core.space import Choice, SearchSpace
 from tuner.runs.budget import Budget
 from tuner.runs.tune import Ending, TunePlan, TuneRun
 from tuner.search.coordinates import BoundSpace, complete
 from tuner.search.memory_gate import MemoryGate
+from tuner.search.strategy import Search
 from tuner.study import StudyStore
 
 if TYPE_CHECKING:
@@ -60,10 +63,11 @@ class Launched:
 
 @dataclass
 class PlayedLauncher:
-    """Launches come to what they are told to; those of which nothing is told make 50 tok/s."""
+    """Launches come to what they are told to; those of which nothing is told make 50 tok/s, or what they play."""
 
     results: dict[str, list[LaunchResult]] = field(default_factory=lambda: defaultdict(list))
     launched: list[Launched] = field(default_factory=list)
+    plays: Callable[[LaunchSpec], LaunchResult] = lambda _spec: measured(50.0)
     meanwhile: Callable[[Path], object] = lambda _log_path: None
     """What happens while a server runs; is told where its log goes."""
 
@@ -86,7 +90,7 @@ class PlayedLauncher:
         *,
         log_path: Path,
         on_spawn: Callable[[int, float], None],
-        on_sample: Callable[[Sample], None],
+        on_sample: Callable[[Sample], str | None],
         interrupts: Interrupts,
         limit_s: float | None = None,
         slowest_load_s: float | None = None,
@@ -98,9 +102,11 @@ class PlayedLauncher:
         self.meanwhile(log_path)
         on_spawn(PID, 1000.5)
         told = self.results[spec.key]
-        result = told.pop(0) if told else measured(50.0)
-        for sample in result.samples:
-            on_sample(sample)
+        result = told.pop(0) if told else self.plays(spec)
+        for n, sample in enumerate(result.samples, 1):
+            if (hopeless := on_sample(sample)) is not None:
+                given_up = Outcome(Kind.PRUNED, phase=Phase.BENCHMARK, evidence=hopeless)
+                return replace(result, outcome=given_up, samples=result.samples[:n])
         return result
 
 
@@ -146,7 +152,8 @@ class PlayedProgress:
         self.samples.append(sample)
 
     def trial_ended(self, record: TrialRecord, records: Sequence[TrialRecord]) -> None:
-        assert records[record.number] == replace(record, result=records[record.number].result)
+        stored = records[record.number]
+        assert stored == replace(record, result=stored.result, estimate_tok_s=stored.estimate_tok_s)
         self.ended.append(record.number)
 
 
@@ -167,6 +174,10 @@ class PlayedRun:
     interrupts: Interrupts = field(default_factory=NeverInterrupted)
     published: list[int] = field(default_factory=list)
     """How many trials were recorded each time."""
+    bound: BoundSpace = BOUND
+    devices: tuple[Device, ...] = DEVICES
+    known: tuple[Observation, ...] = ()
+    """What the rig's file holds of its memory."""
     store: StudyStore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -179,20 +190,27 @@ class PlayedRun:
         seconds: float | None = None,
         references: tuple[LaunchSpec, ...] = (),
         starts: tuple[int, ...] = (),
+        worthwhile: float = 0.0,
     ) -> Ending:
         """Run, with `ubatch-size` of what is tried first."""
+        memory = MemoryGate(
+            Predictor(self.bound.splits, self.devices, learned=Learned(self.known, "e1/m1")),
+            self.devices,
+            reserve_mib=RESERVE_MIB,
+            source="e1/m1",
+        )
         plan = TunePlan(
-            bound=BOUND,
+            bound=self.bound,
             references=references,
             starts=tuple((f"start {size}", candidate(size)) for size in starts),
             candidate_spec=LaunchSpec,
             workload=WORKLOAD,
             budget=Budget(seconds, launches),
-            devices=DEVICES,
+            devices=self.devices,
             reserve_mib=RESERVE_MIB,
-            memory=MemoryGate(
-                Predictor(BOUND.splits, DEVICES), DEVICES, reserve_mib=RESERVE_MIB, source="e1/m1"
-            ),
+            memory=memory,
+            search=Search(self.bound, memory, bandwidths={}),
+            worthwhile=worthwhile,
             noted_environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
             seed=1,
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tuner.cli.screen import duration
 from tuner.core.launch import ENGINE_DEFAULT
 from tuner.core.trial import best_of
+from tuner.report.best import shell_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +27,8 @@ class LineProgress:
         self._budget = budget
         self._used_before_s = used_before_s
         self._started = time.monotonic()
-        self._label = ""
+        self._best = ""
+        self._pasted = False
 
     def note(self, text: str) -> None:
         """Something that a reader of the run should know."""
@@ -34,10 +36,9 @@ class LineProgress:
 
     def trial_begins(self, number: int, spec: LaunchSpec, why: str) -> None:
         """A launch is about to be made."""
-        self._label = spec.label
-        self._say(
-            f"[{number:3d}] {self._clock()} {spec.label}" + (f"  ({why})" if why != "reference" else "")
-        )
+        best = f", best {self._best}" if self._best else ""
+        reason = f"  ({why})" if why != "reference" else ""
+        self._say(f"[{number:3d}] {self._clock()}{best}: {spec.label}{reason}")
 
     def sample(self, sample: Sample) -> None:
         """A request was answered: nothing is said, the trial's line says it all."""
@@ -57,9 +58,15 @@ class LineProgress:
         if outcome is not None and not outcome.policy.may_win:
             parts.append(f"{outcome.kind}: {outcome.evidence[:120]}")
         best = best_of(records)
-        if best is not None and best.number == record.number and record.reference is None:
+        is_best = best is not None and best.number == record.number and record.reference is None
+        if is_best:
             parts.append(f"best so far{_against(record, records)}")
         self._say("      " + ", ".join(parts))
+        if best is not None and best.score is not None:
+            self._best = f"{best.score:.1f} tok/s"
+        if is_best and not self._pasted and any(r.reference is not None and r.score for r in records):
+            self._pasted = True
+            self._say(f"      to use it already: {shell_command(record.argv, record.environment)}")
 
     def _clock(self) -> str:
         used_s = self._used_before_s + time.monotonic() - self._started

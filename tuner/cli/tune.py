@@ -97,6 +97,15 @@ def tune(
         int | None,
         typer.Option(metavar="C", help="Before each launch wait until every card is down to C °C."),
     ] = None,
+    worthwhile: Annotated[
+        float,
+        typer.Option(
+            metavar="PERCENT",
+            min=0.0,
+            max=100.0,
+            help="Stop when an improvement of so much has become unlikely; 0 spends the whole budget.",
+        ),
+    ] = 1.0,
     facts: Annotated[
         Path | None,
         typer.Option(
@@ -138,6 +147,7 @@ def tune(
         seed=seed,
         allow_p2p=allow_p2p,
         cool_to_c=cool_to,
+        worthwhile=worthwhile / 100,
         facts=facts,
         flags=tuple(flags or ()),
     )

@@ -16,6 +16,7 @@ from tuner.cli.progress import LineProgress
 from tuner.cli.result_table import headline, summary
 from tuner.cli.screen import first_screen
 from tuner.cli.study_folder import BEST, DATABASE, check_writable
+from tuner.core.space import broken_rule
 from tuner.core.trial import TrialRecord, best_of
 from tuner.engine.environment import empty_config_home
 from tuner.engine.process import end_orphan
@@ -29,7 +30,7 @@ from tuner.runs.interrupt import SignalInterrupts
 from tuner.runs.orphans import end_orphans
 from tuner.runs.trial_folder import remove_half_written, write_json
 from tuner.runs.tune import Ending, TuneRun
-from tuner.study import StudyStore
+from tuner.study import StudyStore, TpeSampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -168,9 +169,18 @@ def _show_result(store: StudyStore, folder: Path) -> None:
 
 def _print_launches(assembly: Assembly) -> None:
     plan, launcher = assembly.plan, assembly.launcher
-    typer.echo("Would be launched first, in this order; then what the sampler proposes:")
+    typer.echo("Would be launched first, in this order; then what the search proposes:")
     specs = [(spec.label, spec) for spec in plan.references]
     specs += [(why, plan.candidate_spec(candidate)) for why, candidate in plan.starts]
+    bound = plan.bound
+    first = plan.search.propose(
+        (),
+        lambda one: broken_rule(bound.space, one.options) is not None,
+        lambda one: plan.memory.excess(one) is not None,
+        lambda: TpeSampler([], seed=plan.seed),
+    )
+    if first is not None:
+        specs.append((f"would be proposed first: {first.why}", plan.candidate_spec(first.candidate)))
     for why, spec in specs:
         typer.echo(f"# {why}")
         typer.echo(shell_command(launcher.portable_argv(spec), spec.own_environment))

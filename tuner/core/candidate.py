@@ -56,6 +56,14 @@ class Candidate:
         return cast("tuple[int, ...]", value) if isinstance(value, tuple) else ()
 
     @property
+    def draft_depth(self) -> int:
+        """Tokens drafted at most at a time; 0 without drafts of a model."""
+        kinds = str(self.get("spec-type") or "none").split(",")
+        depth = self.get("spec-draft-n-max")
+        drafts = any(kind.startswith("draft-") for kind in kinds)
+        return depth if drafts and isinstance(depth, int) else 0
+
+    @property
     def environment(self) -> dict[str, str]:
         """Environment variables of the server; one with an empty value is not set at all."""
         return {name: str(value) for name, value in self.items if is_environment(name) and value != ""}

@@ -21,6 +21,7 @@ class Kind(StrEnum):
     DRAFT_UNAVAILABLE = "draft-unavailable"
     NOT_AS_ASKED = "not-as-asked"
     REJECTED = "rejected"
+    PRUNED = "pruned"
     CRASHED = "crashed"
     HUNG = "hung"
     TIMED_OUT = "timed-out"
@@ -93,6 +94,7 @@ POLICIES: Mapping[Kind, Policy] = MappingProxyType(
         Kind.DRAFT_UNAVAILABLE: _BAD_CANDIDATE,
         Kind.NOT_AS_ASKED: _BAD_CANDIDATE,
         Kind.REJECTED: _BAD_CANDIDATE,
+        Kind.PRUNED: _BAD_CANDIDATE,
         Kind.CRASHED: _MAYBE_BAD_LUCK,
         Kind.HUNG: _MAYBE_BAD_LUCK,
         Kind.TIMED_OUT: _MAYBE_BAD_LUCK,

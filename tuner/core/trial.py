@@ -30,6 +30,8 @@ class TrialRecord:
     result: LaunchResult | None
     wall_s: float
     """From the decision to launch until it was recorded; 0 while it runs."""
+    estimate_tok_s: float | None = None
+    """What it makes by all trials of the study together; None where nothing says more than its own score."""
 
     @property
     def key(self) -> str:
@@ -54,6 +56,11 @@ class TrialRecord:
         return None if self.rates is None else self.rates.generation_tok_s
 
     @property
+    def worth(self) -> float:
+        """What winners are chosen by: one lucky measurement does not count in full."""
+        return self.estimate_tok_s if self.estimate_tok_s is not None else self.score or 0.0
+
+    @property
     def may_win(self) -> bool:
         """Whether it can be the best configuration."""
         return self.score is not None and self.outcome is not None and self.outcome.policy.may_win
@@ -69,6 +76,6 @@ class TrialRecord:
 
 
 def best_of(records: Sequence[TrialRecord]) -> TrialRecord | None:
-    """The record with the highest score that may win; the earlier one of equals, None where there is none."""
+    """The record that is worth most and may win; the earlier one of equals, None where there is none."""
     winners = [record for record in records if record.may_win]
-    return max(winners, key=lambda record: (record.score or 0.0, -record.number)) if winners else None
+    return max(winners, key=lambda record: (record.worth, -record.number)) if winners else None

@@ -82,7 +82,7 @@ class Launcher:
         *,
         log_path: Path,
         on_spawn: Callable[[int, float], None],
-        on_sample: Callable[[Sample], None],
+        on_sample: Callable[[Sample], str | None],
         interrupts: Interrupts,
         limit_s: float | None = None,
         slowest_load_s: float | None = None,
@@ -95,7 +95,7 @@ class Launcher:
             workload: What to ask.
             log_path: Where the server's output goes.
             on_spawn: Is told the process id and its start time at once.
-            on_sample: Is told each answer.
+            on_sample: Is told each answer; a sentence on why the rest is no use ends the launch as pruned.
             interrupts: Requests to stop.
             limit_s: Seconds after which the launch is stopped wherever it is, as the run's time is over.
             slowest_load_s: The slowest load of this study so far, in seconds; None before the first.

@@ -47,7 +47,7 @@ class Session:
         watch: DeviceWatch,
         patiences: Patiences,
         limit: Patience,
-        on_sample: Callable[[Sample], None],
+        on_sample: Callable[[Sample], str | None],
     ) -> None:
         self._asked = asked
         self._alias = alias
@@ -96,7 +96,9 @@ class Session:
                 if self.outcome is not None:
                     return
                 self.samples.append(sample)
-                self._on_sample(sample)
+                if (hopeless := self._on_sample(sample)) is not None:
+                    self.outcome = self._waited(Kind.PRUNED, hopeless)
+                    return
             self.outcome = draft_difference(self._asked, self.samples)
         except RequestFailed as failure:
             self.outcome = self._after(failure)

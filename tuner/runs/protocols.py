@@ -33,7 +33,7 @@ class Launcher(Protocol):
         *,
         log_path: Path,
         on_spawn: Callable[[int, float], None],
-        on_sample: Callable[[Sample], None],
+        on_sample: Callable[[Sample], str | None],
         interrupts: Interrupts,
         limit_s: float | None = None,
         slowest_load_s: float | None = None,

@@ -12,13 +12,14 @@ from tuner.core.memory.words import size
 from tuner.core.monitoring import study_clocks_mhz
 from tuner.core.outcome import Kind, Outcome
 from tuner.core.surroundings import Surroundings, judged
-from tuner.core.trial import TrialRecord
+from tuner.core.trial import TrialRecord, best_of
 from tuner.runs.giving_up import give_up_if_hopeless
 from tuner.runs.room import check_room
 from tuner.runs.sleep_watch import SleepWatch
 from tuner.runs.trial_folder import TrialFolder
 from tuner.search.coordinates import BoundSpace, coordinates
-from tuner.search.queue import again, pending, propose, refusal, wanted
+from tuner.search.pruning import why_hopeless
+from tuner.search.queue import again, pending, refusal, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
 
     from tuner.core.candidate import Candidate
     from tuner.core.interrupt import Interrupts
+    from tuner.core.measurement import Sample
     from tuner.core.memory.learned import Observation
     from tuner.core.rig import Device
     from tuner.core.workload import Workload
     from tuner.runs.budget import Budget
     from tuner.runs.protocols import Launcher, Progress, RigMonitor
     from tuner.search.memory_gate import MemoryGate
+    from tuner.search.strategy import Search
     from tuner.study import StudyStore
 
 
@@ -52,6 +55,10 @@ class TunePlan:
     reserve_mib: Mapping[str, int]
     memory: MemoryGate
     """Keeps what cannot fit from being launched."""
+    search: Search
+    """Proposes once references and starts are through."""
+    worthwhile: float
+    """The improvement that is worth going on for, as a part of the best; 0 to spend the whole budget."""
     noted_environment: Mapping[str, str]
     """The user's own variables that belong to every command."""
     seed: int
@@ -104,6 +111,8 @@ class TuneRun:
             RigError: The devices fail again and again.
         """
         self._settle()
+        self._plan.memory.begin_with(self._store.memory_before(self._plan.memory.known_before))
+        self._note_estimates()  # a killed tuner may not have come to it
         records = self._store.records()
         used_before_s = sum(record.wall_s for record in records)
         self._publish(records)
@@ -119,12 +128,8 @@ class TuneRun:
             chosen = self._next(records)
             if len(self._turned_away) > known:
                 self._store.note_not_launched(list(self._turned_away.values()))
-            if chosen is None:
-                return Ending(
-                    "everything in the search space was tried"
-                    if not self._turned_away
-                    else "everything in the search space that can fit was tried"
-                )
+            if isinstance(chosen, Ending):
+                return chosen
             spec, why = chosen
             if not self._plan.budget.fits(spec, records, used_s):
                 return Ending("what is left of its time is too short for another launch")
@@ -138,6 +143,7 @@ class TuneRun:
                 self._progress.note(note)
             limit_s = self._plan.budget.left_s(used_before_s + time.monotonic() - self._started)
             record = self._trial(spec, why, began=began, limit_s=limit_s, records=records)
+            self._note_estimates()
             records = self._store.records()
             self._publish(records)
             self._remember(self._plan.memory.learned_from([record]))
@@ -161,7 +167,10 @@ class TuneRun:
                 result, wall_s = found
                 self._store.finish(replace(record, result=result, wall_s=wall_s))
 
-    def _next(self, records: Sequence[TrialRecord]) -> tuple[LaunchSpec, str] | None:
+    def _note_estimates(self) -> None:
+        self._store.note_estimates(self._plan.search.estimates(self._store.records()))
+
+    def _next(self, records: Sequence[TrialRecord]) -> tuple[LaunchSpec, str] | Ending:
         plan = self._plan
         reference = pending(plan.references, records)
         if reference is not None:
@@ -180,14 +189,28 @@ class TuneRun:
                 self._progress.note(
                     f"not launched: {candidate.summary()}: it exceeds {over.device} by {size(over.over_mib)}"
                 )
-        sampler = self._store.sampler(plan.seed)
-        found = propose(sampler, plan.bound, lambda one: self._refuses(one, records))
-        return None if found is None else (plan.candidate_spec(found), "the sampler's proposal")
+        why_done = plan.search.why_done(
+            records, lambda one: refusal(plan.bound, one, records) is not None, plan.worthwhile
+        )
+        if why_done is not None:
+            return Ending(why_done)
+        found = plan.search.propose(
+            records,
+            lambda one: refusal(plan.bound, one, records) is not None,
+            self._is_too_large,
+            lambda: self._store.sampler(plan.seed),
+        )
+        if found is not None:
+            return plan.candidate_spec(found.candidate), found.why
+        every = "everything in the search space"
+        return Ending(f"{every} that can fit was tried" if self._turned_away else f"{every} was tried")
 
     def _refuses(self, candidate: Candidate, records: Sequence[TrialRecord]) -> bool:
         """Whether a candidate is not launched: it was already, it breaks a rule, or it cannot fit."""
-        if refusal(self._plan.bound, candidate, records) is not None:
-            return True
+        return refusal(self._plan.bound, candidate, records) is not None or self._is_too_large(candidate)
+
+    def _is_too_large(self, candidate: Candidate) -> bool:
+        """Whether it cannot fit; then it is counted."""
         turned_away = self._plan.memory.turned_away(candidate)
         if turned_away is not None:
             self._turned_away.setdefault(turned_away.key, turned_away)
@@ -226,6 +249,25 @@ class TuneRun:
         self._store.finish(record)
         return record
 
+    def _watcher(self, spec: LaunchSpec, records: Sequence[TrialRecord]) -> Callable[[Sample], str | None]:
+        """Is told each answer of a launch, and says when the rest of them is no use."""
+        best = best_of([record for record in records if record.candidate is not None])
+        seen: list[Sample] = []
+
+        def watch(sample: Sample) -> str | None:
+            seen.append(sample)
+            self._progress.sample(sample)
+            if spec.candidate is None or best is None or best.candidate is None or best.result is None:
+                return None
+            return why_hopeless(
+                seen,
+                best.result.samples,
+                n_prompts=len(self._plan.workload.prompt_set.prompts),
+                depths=(spec.candidate.draft_depth, best.candidate.draft_depth),
+            )
+
+        return watch
+
     def _launch(
         self,
         spec: LaunchSpec,
@@ -251,7 +293,7 @@ class TuneRun:
             plan.workload,
             log_path=folder.log_path,
             on_spawn=spawned,
-            on_sample=self._progress.sample,
+            on_sample=self._watcher(spec, records),
             interrupts=self._interrupts,
             limit_s=limit_s,
             slowest_load_s=_slowest_load_s(records),

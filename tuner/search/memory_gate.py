@@ -55,9 +55,19 @@ class MemoryGate:
         self._devices = tuple(devices)
         self._source = source
         self._oracle = oracle
+        self._observed: dict[int, tuple[Observation, ...]] = {}
         self.room_mib: Mapping[str, float] = {
             device.name: float(device.free_mib - reserve_mib.get(device.name, 0)) for device in devices
         }
+
+    def begin_with(self, known: Sequence[Observation]) -> None:
+        """Take this for what was known before the study, in the place of what the predictor came with."""
+        self._before = Learned(tuple(known), self._source)
+
+    @property
+    def known_before(self) -> tuple[Observation, ...]:
+        """What was known before the study."""
+        return self._before.observations
 
     @property
     def predictor(self) -> Predictor:
@@ -66,7 +76,17 @@ class MemoryGate:
 
     def learned_from(self, records: Sequence[TrialRecord]) -> tuple[Observation, ...]:
         """What trials have taught, beside what was known before."""
-        return observations_of(records, self._plain, self._devices, self._source)
+        return tuple(one for record in records for one in self._seen(record))
+
+    def _seen(self, record: TrialRecord) -> tuple[Observation, ...]:
+        """What one trial has taught; worked out once it has ended."""
+        if record.result is None:
+            return ()
+        if record.number not in self._observed:
+            self._observed[record.number] = observations_of(
+                [record], self._plain, self._devices, self._source
+            )
+        return self._observed[record.number]
 
     def learn(self, records: Sequence[TrialRecord]) -> None:
         """Take in all trials of the study: the same trials always teach the same."""

@@ -1,10 +1,15 @@
-"""Candidates to begin with: the space's own, even and memory-proportional splits, and each device alone."""
+"""Candidates to begin with: the space's own, and commands that owners of such cards published.
+
+Splits by memory or by speed and each device alone are no such candidates: the speed model knows them all, and
+tries those that are likely to be good.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.core.space import Choice, broken_rule
+from tuner.core.published import published_for
+from tuner.core.space import Choice, Devices, FloatRange, IntRange, Split, broken_rule
 from tuner.search.coordinates import complete
 
 if TYPE_CHECKING:
@@ -17,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def starting_candidates(bound: BoundSpace, devices: tuple[Device, ...]) -> list[tuple[str, Candidate]]:
-    """What to try before a sampler proposes, with a word on why; each candidate once, none against a rule."""
+    """What to try before the search proposes, with a word on why; each candidate once, none against a rule."""
     rows: list[tuple[str, Mapping[str, Value]]] = [(s.about, s.options) for s in bound.space.starts]
-    rows += [(why, options) for why, options in _general(bound, devices)]
+    rows += _published(bound, devices)
     found: dict[str, tuple[str, Candidate]] = {}
     for why, options in rows:
         candidate = complete(bound, options)
@@ -28,19 +33,37 @@ def starting_candidates(bound: BoundSpace, devices: tuple[Device, ...]) -> list[
     return list(found.values())
 
 
-def _general(bound: BoundSpace, devices: tuple[Device, ...]) -> list[tuple[str, Mapping[str, Value]]]:
-    mode = bound.space.parameter("split-mode")
-    modes = mode.choices if isinstance(mode, Choice) else (bound.space.fixed.get("split-mode", "layer"),)
+def _published(bound: BoundSpace, devices: tuple[Device, ...]) -> list[tuple[str, Mapping[str, Value]]]:
+    """What owners of the same cards have published, as far as the space has it, in the order of their split."""
     rows: list[tuple[str, Mapping[str, Value]]] = []
-    if len(devices) > 1 and bound.space.parameter("tensor-split") is not None:
-        free = tuple(max(device.free_mib // 256, 1) for device in devices)
-        rows += [
-            (f"split as memory is free, {one}", {"split-mode": one, "tensor-split": free})
-            for one in modes
-            if one in {"layer", "tensor"}
-        ]
-    if "none" in modes:
-        rows += [
-            (f"{device.name} alone", {"split-mode": "none", "device": (device.name,)}) for device in devices
-        ]
+    for one in published_for([device.description for device in devices]):
+        options = dict(one.options)
+        if not all(_is_possible(bound, name, value) for name, value in options.items()):
+            continue
+        left = list(devices)
+        order = []
+        for card in one.cards:
+            device = next(each for each in left if each.description.casefold().endswith(card.casefold()))
+            left.remove(device)
+            order.append(device.name)
+        if bound.space.parameter("device") is not None:
+            options["device"] = tuple(order)
+        elif tuple(order) != bound.devices:
+            continue
+        rows.append((f"published by {one.source}: {one.claim}", options))
     return rows
+
+
+def _is_possible(bound: BoundSpace, name: str, value: Value) -> bool:
+    """Whether the space can have that value."""
+    if name in bound.imposed:
+        return bound.imposed[name] == value
+    match bound.space.parameter(name):
+        case Choice(choices=choices):
+            return value in choices
+        case IntRange(low=low, high=high):
+            return isinstance(value, int) and low <= value <= high
+        case FloatRange() | Split() | Devices():
+            return True
+        case None:
+            return bound.space.fixed.get(name) == value

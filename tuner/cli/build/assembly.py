@@ -22,6 +22,7 @@ from tuner.cli.build.workload import build_workload
 from tuner.cli.option_values import by_device
 from tuner.cli.space_files import load_space
 from tuner.core.assignment.splits import Splits
+from tuner.core.cards import decode_bandwidth
 from tuner.core.options import OPTIONS, Value
 from tuner.core.reserve import default_reserve_mib
 from tuner.core.restriction import Abilities, restrict
@@ -47,6 +48,7 @@ from tuner.search.coordinates import BoundSpace, complete
 from tuner.search.memory_gate import MemoryGate
 from tuner.search.queue import propose
 from tuner.search.starts import starting_candidates
+from tuner.search.strategy import Search
 from tuner.study import TpeSampler
 
 if TYPE_CHECKING:
@@ -148,6 +150,13 @@ def assemble(
         environment=environment,
         facts_folder=options.facts,
     )
+    memory = MemoryGate(
+        knowledge.predictor,
+        rig.devices,
+        reserve_mib=reserve,
+        source=knowledge.source,
+        oracle=knowledge.oracle,
+    )
     return Assembly(
         engine=engine,
         model=model,
@@ -169,13 +178,13 @@ def assemble(
             budget=Budget(options.budget_s, options.launches),
             devices=rig.devices,
             reserve_mib=MappingProxyType(reserve),
-            memory=MemoryGate(
-                knowledge.predictor,
-                rig.devices,
-                reserve_mib=reserve,
-                source=knowledge.source,
-                oracle=knowledge.oracle,
+            memory=memory,
+            search=Search(
+                bound,
+                memory,
+                bandwidths={device.name: decode_bandwidth(device.description) for device in rig.devices},
             ),
+            worthwhile=options.worthwhile,
             noted_environment=MappingProxyType(noted(environment)),
             seed=options.seed,
         ),

@@ -40,6 +40,8 @@ class TuneOptions:
     seed: int
     allow_p2p: bool
     cool_to_c: int | None
+    worthwhile: float
+    """Improvement that is worth going on for, as a part of the best."""
     facts: Path | None
     flags: tuple[str, ...]
 

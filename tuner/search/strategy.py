@@ -1,0 +1,135 @@
+"""What to launch next once references and starting candidates are through.
+
+The speed model proposes; a stock sampler has its turn where the model does not explain what is measured, and now
+and then in any case, for options that the model knows nothing of. The same trials and the same seed always give
+the same proposal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tuner.core.memory.need import chance_to_fit
+from tuner.search.queue import propose
+from tuner.search.speed.proposer import SpeedSearch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tuner.core.candidate import Candidate
+    from tuner.core.cards import Bandwidth
+    from tuner.core.trial import TrialRecord
+    from tuner.search.coordinates import BoundSpace
+    from tuner.search.memory_gate import MemoryGate
+    from tuner.search.queue import Sampler
+
+#: Trials before the sampler has a turn of its own.
+_MODEL_FIRST = 10
+#: Every how many proposals is the sampler's: where the model fits, and where it does not.
+_TURNS, _TURNS_UNTRUSTED = 8, 2
+#: Measured candidates before a search may call itself done, and since the best was found.
+_LEAST_TRIALS, _SINCE_BEST = 12, 4
+#: An improvement that is less likely than this is not waited for.
+_LEAST_CHANCE = 0.05
+#: A model that is usually further off than this is not trusted.
+_TRUSTED_SIGMA = 0.12
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What to launch, and why."""
+
+    candidate: Candidate
+    why: str
+
+
+class Search:
+    """The search of one study.
+
+    Args:
+        bound: The space on the rig.
+        gate: Predicts memory.
+        bandwidths: What a decode step is expected to reach of each device, by name; None where nothing is known.
+    """
+
+    def __init__(
+        self,
+        bound: BoundSpace,
+        gate: MemoryGate,
+        *,
+        bandwidths: Mapping[str, Bandwidth | None],
+    ) -> None:
+        self._bound = bound
+        self._gate = gate
+        self._speed = SpeedSearch(bound, self._chance, room_mib=gate.room_mib, bandwidths=bandwidths)
+
+    def propose(
+        self,
+        records: Sequence[TrialRecord],
+        refuses: Callable[[Candidate], bool],
+        too_large: Callable[[Candidate], bool],
+        sampler: Callable[[], Sampler],
+    ) -> Proposal | None:
+        """The next candidate; None where there is none left.
+
+        Args:
+            records: All trials.
+            refuses: Whether a candidate is out of the question: tried already, or against a rule.
+            too_large: Whether it cannot fit.
+            sampler: A stock sampler over the same trials, made when it is needed.
+        """
+
+        def is_out(candidate: Candidate) -> bool:
+            return refuses(candidate) or too_large(candidate)
+
+        if self._is_samplers_turn(records):
+            drawn = propose(sampler(), self._bound, is_out)
+            if drawn is not None:
+                return Proposal(drawn, "the sampler's proposal")
+        idea = self._speed.propose(records, refuses, too_large)
+        if idea is not None:
+            return Proposal(idea.candidate, f"the speed model expects {idea.expected_tok_s:.1f} tok/s")
+        drawn = propose(sampler(), self._bound, is_out)
+        return None if drawn is None else Proposal(drawn, "the sampler's proposal")
+
+    def estimates(self, records: Sequence[TrialRecord]) -> dict[int, float]:
+        """What each measured candidate makes by all trials together, tok/s by trial.
+
+        Empty where the model does not fit the rig: then what was measured is all that is known.
+        """
+        return self._speed.estimates(records) if self._trusts(records) else {}
+
+    def why_done(
+        self, records: Sequence[TrialRecord], refuses: Callable[[Candidate], bool], worthwhile: float
+    ) -> str | None:
+        """Why going on is not worth its time; None where it is.
+
+        Args:
+            records: All trials.
+            refuses: Whether a candidate is out of the question.
+            worthwhile: The improvement that is worth going on for, as a part of the best; 0 for any.
+        """
+        measured = [record for record in records if record.candidate is not None and record.may_win]
+        if worthwhile <= 0 or len(measured) < _LEAST_TRIALS or not self._trusts(records):
+            return None
+        best = max(measured, key=lambda record: (record.worth, -record.number))
+        if sum(record.number > best.number for record in measured) < _SINCE_BEST:
+            return None
+        chance = self._speed.chance_of_gain(records, worthwhile, refuses)
+        if chance >= _LEAST_CHANCE:
+            return None
+        return (
+            f"an improvement of {worthwhile:.1%} is unlikely now (a chance of {chance:.1%} for the next best)"
+        )
+
+    def _trusts(self, records: Sequence[TrialRecord]) -> bool:
+        return self._speed.usual_error(records) <= _TRUSTED_SIGMA
+
+    def _is_samplers_turn(self, records: Sequence[TrialRecord]) -> bool:
+        if len(records) < _MODEL_FIRST:
+            return False
+        return len(records) % (_TURNS if self._trusts(records) else _TURNS_UNTRUSTED) == 0
+
+    def _chance(self, candidate: Candidate) -> float:
+        return chance_to_fit(self._gate.predict(candidate), self._gate.room_mib)
