@@ -2,7 +2,9 @@
 
 from statistics import fmean
 
-from tests.support.gpu_tables import FOLDER, memory_table, rows, wall_table
+import pytest
+
+from tests.support.gpu_tables import FOLDER, memory_table, rows, search_table, trials, wall_table
 
 TEXT = (FOLDER / "README.md").read_text(encoding="utf-8")
 
@@ -32,3 +34,29 @@ def test_every_wall_was_predicted_where_it_was() -> None:
     for row in rows("walls.jsonl"):
         said, came = row["predicted"], row["came"]
         assert (said["device"], said["stage"]) == (came["device"], came["stage"])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "search-8k.csv",
+            "the engine's own default makes {default} tok/s, the winner `none · CUDA0 · {how}` {best}",
+        ),
+        (
+            "search-64k.csv",
+            "the engine's default makes {default} tok/s, the winner `layer · 34,32 · {how}` {best}",
+        ),
+    ],
+)
+def test_the_searches_are_those_of_the_data(name: str, said: str) -> None:
+    assert search_table(name) in TEXT
+    default, *_ = launched = trials(name)
+    # the winner is the best by all trials together, so it need not be the highest single figure
+    winner = launched[{"search-8k.csv": 7, "search-64k.csv": 5}[name]]
+    speeds = [float(trial["generation_tok_s"]) for trial in (default, winner)]
+    how = "draft-mtp n-max 5" if name == "search-8k.csv" else "kv q8_0 · draft-mtp n-max 4"
+    assert said.format(default=f"{speeds[0]:.1f}", best=f"{speeds[1]:.1f}", how=how) in TEXT
+    assert f"({speeds[1] / speeds[0]:.2f} times)" in TEXT
+    assert f"{len(launched)} launches" in TEXT
+    assert not [trial for trial in launched if trial["outcome"] == "out-of-memory"]

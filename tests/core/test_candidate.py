@@ -123,6 +123,51 @@ def test_an_empty_environment_variable_is_not_set() -> None:
             },
             "layer · ub 64 · kv f16 · ngram-mod",
         ),
+        (
+            {
+                "device": ("CUDA1", "CUDA0"),
+                "split-mode": "layer",
+                "tensor-split": (1, 65),
+                "batch-size": 4096,
+                "ubatch-size": 2048,
+                "cache-type-k": "f16",
+                "cache-type-v": "f16",
+                "kv-unified": True,
+                "spec-type": "draft-mtp",
+                "spec-draft-n-max": 5,
+                "spec-draft-p-min": 0.75,
+                "spec-draft-type-k": "q8_0",
+                "spec-draft-type-v": "q8_0",
+            },
+            (
+                "layer · 1,65 on CUDA1,CUDA0 · ub 2048 of 4096 · kv f16 unified · "
+                "draft-mtp n-max 5 p-min 0.75 kv q8_0"
+            ),
+        ),
+        (
+            {
+                "device": ("CUDA0", "CUDA1"),
+                "split-mode": "tensor",
+                "tensor-split": (1, 1),
+                "batch-size": 2048,
+                "ubatch-size": 512,
+                "cache-type-k": "f16",
+                "cache-type-v": "f16",
+                "kv-unified": False,
+                "spec-type": "draft-mtp",
+                "spec-draft-n-max": 2,
+                "spec-draft-p-min": 0,
+                "spec-draft-type-k": "f16",
+                "spec-draft-type-v": "f16",
+                "GGML_CUDA_ALLREDUCE": "internal",
+                "GGML_CUDA_P2P": "1",
+            },
+            "tensor · 1,1 · ub 512 · kv f16 · draft-mtp n-max 2 · allreduce internal · GGML_CUDA_P2P=1",
+        ),
+        (
+            {"device": ("CUDA0", "CUDA2"), "tensor-split": (1, 1), "ubatch-size": 512},
+            "1,1 on CUDA0,CUDA2 · ub 512 · kv None",
+        ),
     ],
 )
 def test_a_summary_tells_candidates_apart(options: dict[str, Value], summary: str) -> None:

@@ -31,6 +31,7 @@ from tuner.search.strategy import Proposal, Search
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tuner.core.candidate import Candidate
     from tuner.core.trial import TrialRecord
     from tuner.search.dimensions import Coordinate, Dimension
     from tuner.search.memory_gate import MemoryGate
@@ -91,8 +92,37 @@ def test_the_model_has_the_first_launches(n: int) -> None:
 
 def test_the_sampler_has_every_eighth_turn_where_the_model_explains_what_is_measured() -> None:
     calm = [*TRIALS, *(replace(record, number=record.number + 12) for record in TRIALS)]
-    turns = [n for n in range(10, 25) if why(calm[:n]) == SAMPLER]
-    assert turns == [16, 24]
+    reasons = {n: why(calm[:n]) for n in range(10, 25)}
+    assert [n for n, reason in reasons.items() if reason == SAMPLER] == [24]
+    assert [n for n, reason in reasons.items() if not reason.startswith("the speed model")] == [16, 24]
+
+
+def test_every_second_turn_of_the_sampler_is_the_best_with_other_switches() -> None:
+    records = [*TRIALS, *(replace(record, number=record.number + 12) for record in TRIALS)][:16]
+    found = search_with().propose(records, refused(records), never, PlayedSampler())
+    assert found is not None
+    assert found.why.startswith("the best so far with other switches")
+    best = max(records, key=lambda record: (record.worth, -record.number)).candidate
+    assert best is not None
+    differs = {name for name, value in found.candidate.items if best.get(name) != value}
+    assert differs
+    assert differs <= {"batch-size", "ubatch-size", "kv-unified", "spec-draft-p-min"}
+
+
+def test_switches_that_are_worth_something_are_kept() -> None:
+    n = max(range(len(TRIALS)), key=lambda place: TRIALS[place].worth)
+    twin = candidate_of(TRIALS[n]).with_options({"batch-size": 4096, "kv-unified": True})
+    better = slower(replace(TRIALS[n], number=12, candidate=twin), 0.85)
+    for trial, kept in ((better, (4096, True)), (slower(better, 1 / 0.85), (2048, False))):
+        records = [*TRIALS, trial]
+        found = search_with().propose(records, refused(records), never, PlayedSampler())
+        assert found is not None
+        assert (found.candidate.get("batch-size"), found.candidate.get("kv-unified")) == kept
+
+
+def candidate_of(record: TrialRecord) -> Candidate:
+    assert record.candidate is not None
+    return record.candidate
 
 
 def test_the_sampler_has_every_second_turn_where_the_model_does_not() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -54,3 +55,23 @@ def _label(options: dict[str, Any]) -> str:
     if "GGML_CUDA_ALLREDUCE" in options:
         parts.append(options["GGML_CUDA_ALLREDUCE"])
     return ", ".join(parts)
+
+
+def search_table(name: str) -> str:
+    """The trials of a study in their order, from its export."""
+    lines = ["| launch | configuration | tok/s | prompt tok/s | accepted |", "|--:|---|--:|--:|--:|"]
+    for trial in trials(name):
+        measured = bool(trial["generation_tok_s"])
+        speed = (
+            [f"{float(trial[key]):.1f}" for key in ("generation_tok_s", "prompt_tok_s")] if measured else []
+        )
+        accepted = f"{float(trial['acceptance']):.0%}" if trial["acceptance"] else ""
+        cells = [trial["trial"], trial["configuration"], *(speed or [trial["outcome"], ""]), accepted]
+        lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |"))
+    return "\n".join(lines)
+
+
+def trials(name: str) -> list[dict[str, str]]:
+    """A study's trials as `tuner show --csv` wrote them."""
+    with (FOLDER / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))

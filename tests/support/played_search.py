@@ -55,11 +55,11 @@ SOME = (
 )
 
 
-def trials(candidates: Iterable[Candidate], *, seed: int = 1) -> list[TrialRecord]:
-    """What launching these comes to."""
+def trials(candidates: Iterable[Candidate], *, seed: int = 1, first: int = 0) -> list[TrialRecord]:
+    """What launching these comes to, numbered from the first on."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     rig = SimulatedRig(simulated(RIG).rig)  # of its own: the first launch on a rig is unlike the others
-    return [a_record(number, one, rig.launch(one, rng)) for number, one in enumerate(candidates)]
+    return [a_record(number, one, rig.launch(one, rng)) for number, one in enumerate(candidates, first)]
 
 
 def slower(record: TrialRecord, factor: float) -> TrialRecord:

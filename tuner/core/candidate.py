@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from tuner.core.options import OPTIONS, Value, ValueType, is_environment
+from tuner.core.options import ALLREDUCE, OPTIONS, Value, ValueType, is_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _ORDER = {name: index for index, name in enumerate(OPTIONS)}
 
@@ -87,20 +88,37 @@ class Candidate:
         return json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
 
     def summary(self) -> str:
-        """The options that tell candidates apart, in one line."""
+        """The options that tell candidates apart, in one line; what an engine does by default is left out."""
         parts = [str(self.get("split-mode") or "")]
         if self.split:
-            parts.append(",".join(map(str, self.split)))
+            order = "" if _is_plain(self.devices) else f" on {','.join(self.devices)}"
+            parts.append(",".join(map(str, self.split)) + order)
         elif len(self.devices) == 1:
             parts.append(self.devices[0])
-        parts.append(f"ub {self.get('ubatch-size')}")
+        parts.append(f"ub {self.get('ubatch-size')}" + self._unless("batch-size", " of {}", 2048))
         k, v = self.get("cache-type-k"), self.get("cache-type-v")
-        parts.append(f"kv {k}" if k == v else f"kv {k}/{v}")
+        parts.append(
+            (f"kv {k}" if k == v else f"kv {k}/{v}") + (" unified" if self.get("kv-unified") else "")
+        )
         spec = self.get("spec-type")
         if spec not in {None, "none"}:
-            depth = self.get("spec-draft-n-max")
-            parts.append(f"{spec}" + (f" n-max {depth}" if depth is not None else ""))
+            depth = self._unless("spec-draft-n-max", " n-max {}")
+            k, v = self.get("spec-draft-type-k"), self.get("spec-draft-type-v")
+            cache = "" if k == v and k in {None, "f16"} else f" kv {k}" if k == v else f" kv {k}/{v}"
+            parts.append(f"{spec}{depth}{self._unless('spec-draft-p-min', ' p-min {:g}', 0)}{cache}")
+        parts.append(self._unless(ALLREDUCE, "allreduce {}", "nccl"))
+        parts += [f"{name}={value}" for name, value in self.environment.items() if name != ALLREDUCE]
         return " · ".join(part for part in parts if part)
+
+    def _unless(self, name: str, text: str, usual: Value | None = None) -> str:
+        """A text with the value of an option, or nothing where it is the usual one or is not set."""
+        value = self.get(name)
+        return "" if value is None or value == usual else text.format(value)
+
+
+def _is_plain(devices: Sequence[str]) -> bool:
+    """Whether these are the first devices of a back end in the engine's own order."""
+    return all(name.lstrip(string.ascii_letters) == str(place) for place, name in enumerate(devices))
 
 
 def format_value(name: str, value: Value) -> str:

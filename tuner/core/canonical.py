@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from tuner.core.assignment.layers import reduced
 from tuner.core.candidate import Candidate
-from tuner.core.options import DRAFT_OPTIONS, NEEDS_DRAFT_MODEL, Value
+from tuner.core.options import ALLREDUCE, DRAFT_OPTIONS, NEEDS_DRAFT_MODEL, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ def canonical(options: Mapping[str, Value], splits: Splits) -> Candidate:
             splits.simplest(str(mode), split) if whole_model and any(split) else reduced(split)
         )
     if mode != "tensor":
-        result.pop("GGML_CUDA_ALLREDUCE", None)
+        result.pop(ALLREDUCE, None)
     return Candidate.of({name: value for name, value in result.items() if name not in _idle(result)})
 
 

@@ -34,6 +34,9 @@ class Option:
 
 _T, _I, _N, _S = ValueType.TEXT, ValueType.INTEGER, ValueType.NUMBER, ValueType.SWITCH
 
+#: How the cards of tensor mode add up what they computed: by NCCL where this is not set.
+ALLREDUCE = "GGML_CUDA_ALLREDUCE"
+
 #: Everything that a search space may fix or vary.
 OPTIONS: dict[str, Option] = {
     name: Option(name, value_type)

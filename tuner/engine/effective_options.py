@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from tuner.core.options import OPTIONS, ValueType
+from tuner.core.options import ALLREDUCE, OPTIONS, ValueType
 from tuner.engine.command_line import UserFlag
 from tuner.engine.findings.asked import DEFAULT_SLOTS
 from tuner.engine.user_command import option_value
@@ -42,9 +42,9 @@ def effective_options(asked: Asked, model: ModelFile) -> dict[str, Value]:
     overrides = [flag.value for flag in _flags(asked) if flag.name == "override-tensor" and flag.value]
     if overrides:
         options["override-tensor"] = ",".join(overrides)
-    reduce = asked.command.environment.get("GGML_CUDA_ALLREDUCE")
+    reduce = asked.command.environment.get(ALLREDUCE)
     if reduce:
-        options["GGML_CUDA_ALLREDUCE"] = reduce
+        options[ALLREDUCE] = reduce
     return options
 
 

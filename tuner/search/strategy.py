@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.core.memory.need import chance_to_fit
+from tuner.search.coordinates import complete
 from tuner.search.queue import propose
 from tuner.search.speed.proposer import SpeedSearch
+from tuner.search.speed.switches import switches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -86,12 +88,28 @@ class Search:
         if self._is_samplers_turn(records):
             drawn = propose(sampler(), self._bound, is_out)
             if drawn is not None:
+                switched = self._best_with_switches_of(drawn, records)
+                if switched is not None and not is_out(switched):
+                    return Proposal(
+                        switched, "the best so far with other switches, as the sampler draws them"
+                    )
                 return Proposal(drawn, "the sampler's proposal")
         idea = self._speed.propose(records, refuses, too_large)
         if idea is not None:
             return Proposal(idea.candidate, f"the speed model expects {idea.expected_tok_s:.1f} tok/s")
         drawn = propose(sampler(), self._bound, is_out)
         return None if drawn is None else Proposal(drawn, "the sampler's proposal")
+
+    def _best_with_switches_of(self, drawn: Candidate, records: Sequence[TrialRecord]) -> Candidate | None:
+        """What the model knows from the best trial, and what it does not from the sampler; None on the other turns.
+
+        Where the model does not explain what is measured, the sampler's proposals stay whole.
+        """
+        measured = [record for record in records if record.candidate is not None and record.may_win]
+        if not measured or len(records) % (2 * _TURNS) != 0 or not self._trusts(records):
+            return None
+        best = max(measured, key=lambda record: (record.worth, -record.number)).candidate
+        return None if best is None else complete(self._bound, {**best.options, **switches_of(drawn)})
 
     def estimates(self, records: Sequence[TrialRecord]) -> dict[int, float]:
         """What each measured candidate makes by all trials together, tok/s by trial.

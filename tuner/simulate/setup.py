@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from tuner.core.options import BASE_OPTIONS
+from tuner.core.options import ALLREDUCE, BASE_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,7 +136,7 @@ def _reductions(
     rig: PlayedRig, devices: tuple[PlayedDevice, ...], options: Mapping[str, Value]
 ) -> tuple[bool, float]:
     """Whether NCCL is used, and the factor of a reduction's time."""
-    how = str(options.get("GGML_CUDA_ALLREDUCE") or "nccl")
+    how = str(options.get(ALLREDUCE) or "nccl")
     nccl = how == "nccl" and all(device.is_cuda for device in devices)
     factor = 1.0 if nccl else rig.link.internal * (_THROUGH_HOST if how == "none" else 1.0)
     if str(options.get("GGML_CUDA_P2P") or "0") != "0":

@@ -131,6 +131,19 @@ def test_twelve_launches_come_near_the_best(rig: str, seed: int) -> None:
     assert done.fractions[-1] >= 0.97
 
 
+def test_a_mode_that_the_engine_refuses_is_left_after_one_launch() -> None:
+    reference = a_record(0, None, measured(20.0), reference=ENGINE_DEFAULT)
+    records = [reference]
+    for number in range(1, 7):
+        found = idea(records).candidate
+        refused_mode = found.get("split-mode") == "tensor"
+        result = ended(Kind.UNSUPPORTED) if refused_mode else trials([found])[0].result
+        records.append(a_record(number, found, result))
+    modes = [one.candidate.get("split-mode") for one in records if one.candidate is not None]
+    assert modes[0] == "tensor"
+    assert modes.count("tensor") <= 2
+
+
 # --- expected gain
 
 numbers = st.floats(-3, 3)
@@ -203,6 +216,23 @@ def test_luck_is_shared_out_between_candidates_that_hardly_differ() -> None:
     found = speed().estimates(records)
     apart = abs(log((pair[0].score or 1) / (pair[1].score or 1)))
     assert abs(log(found[3] / found[12])) < 0.8 * apart
+
+
+def test_a_trial_that_drafts_less_often_is_estimated_by_what_it_yielded() -> None:
+    sparing = candidate("tensor", (2, 3), 4, spec_draft_p_min=0.9)
+    records = [*TRIALS, *trials([sparing], first=len(TRIALS))]
+    found = speed().estimates(records)
+    assert found[12] == pytest.approx(records[12].score, rel=0.06)
+    assert found[12] < 0.95 * found[5]
+
+
+def test_one_that_is_many_times_slower_moves_no_other_estimate() -> None:
+    cursed = slower(replace(TRIALS[7], number=12, candidate=SOME[7].with_options({"ubatch-size": 256})), 4.0)
+    before, after = speed().estimates(TRIALS), speed().estimates([*TRIALS, cursed])
+    assert after[12] == pytest.approx(cursed.score, rel=0.1)
+    for number in range(len(TRIALS)):
+        if number != 7:  # its twin
+            assert after[number] == pytest.approx(before[number], rel=0.05)
 
 
 def test_trials_that_count_for_nothing_have_no_estimate() -> None:

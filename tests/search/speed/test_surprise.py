@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -81,10 +83,26 @@ def test_one_that_is_far_off_does_not_widen_the_usual_doubt() -> None:
     assert usual_sigma(ERRORS) < 0.05
 
 
-def test_neighbours_of_one_that_is_far_off_are_in_doubt() -> None:
-    near, away = rows_of(("tensor", 0.6, 3)), rows_of(("layer", 0.95, 0), quantised=1.0)
-    sigma = [surprise(rows, CURSED, ERRORS, FIVE).sigma[0] for rows in (near, away)]
+def test_neighbours_of_one_that_is_far_faster_are_in_doubt() -> None:
+    fast = np.where(ERRORS == 0.9, -0.9, ERRORS)
+    near, away = rows_of(("tensor", 0.7, 3)), rows_of(("layer", 0.95, 0), quantised=1.0)
+    sigma = [surprise(rows, CURSED, fast, FIVE).sigma[0] for rows in (near, away)]
     assert sigma[0] > 3 * sigma[1]
+
+
+def test_one_that_is_far_slower_says_nothing_of_those_that_have_another_option() -> None:
+    others = rows_of(("tensor", 0.5, 3), quantised=1.0), rows_of(("tensor", 0.5, 3), internal=1.0)
+    for other in others:
+        found = surprise(other, CURSED, ERRORS, FIVE)
+        assert abs(found.mean[0]) < 0.03
+        assert found.sigma[0] < 0.1
+
+
+def test_errors_of_trials_are_their_own_beside_one_that_is_far_off() -> None:
+    twin = rows_of(("tensor", 0.5, 3), ("tensor", 0.5, 3), ("tensor", 0.4, 3), ("tensor", 0.6, 3))
+    seen = replace(twin, internal=np.array([0.0, 1.0, 1.0, 1.0]))
+    found = surprise(seen, seen, np.array([1.4, 0.01, -0.01, 0.02]), NOISE)
+    assert found.mean[1:] == pytest.approx([0.01, -0.01, 0.02], abs=0.02)
 
 
 def test_where_all_are_far_off_none_is() -> None:

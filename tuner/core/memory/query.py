@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from tuner.core.options import BASE_OPTIONS
+from tuner.core.options import ALLREDUCE, BASE_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,7 +138,7 @@ def query_of(options: Mapping[str, Value], devices: tuple[str, ...]) -> MemoryQu
         draft_device=_text(known.get("spec-draft-device")),
         draft_gpu_layers=_optional(known.get("spec-draft-ngl")),
         host_tensors=_host_tensors(known),
-        nccl=str(known.get("GGML_CUDA_ALLREDUCE") or "nccl") == "nccl",
+        nccl=str(known.get(ALLREDUCE) or "nccl") == "nccl",
     )
 
 

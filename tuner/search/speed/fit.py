@@ -33,6 +33,12 @@ class Measured:
     """Tokens a cycle of those with drafts; NaN without."""
     yield_sigma: float = 0.03
 
+    @property
+    def log_rates(self) -> NDArray[np.float64]:
+        """Tokens a second, as logarithms."""
+        tokens: NDArray[np.float64] = np.log(np.nan_to_num(self.yields, nan=1.0))
+        return tokens - self.log_cycle_s
+
 
 @dataclass(frozen=True, slots=True)
 class Fitted:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from tuner.core.memory.query import bits
+from tuner.core.options import ALLREDUCE
 from tuner.core.space import Choice, Devices, FloatRange, IntRange, Split, holds
 from tuner.search.speed.model import Rows
 from tuner.search.speed.sites import Bytes, Site, sites
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from tuner.core.candidate import Candidate
     from tuner.core.options import Value
     from tuner.search.coordinates import BoundSpace
-
-_ALLREDUCE = "GGML_CUDA_ALLREDUCE"
 _MTP = "draft-mtp"
 _F16 = frozenset({"f16", "bf16", "f32"})
 
@@ -82,8 +81,19 @@ class Pool:
             options["spec-draft-n-max"] = variant.depth
             options |= self._every_draft()
         if variant.reduction is not None:
-            options[_ALLREDUCE] = variant.reduction
+            options[ALLREDUCE] = variant.reduction
         return options
+
+    def plain_layers(self) -> int | None:
+        """An entry that is like what the engine does by itself: by layers, f16, no drafts; None where there is none.
+
+        Where a rig has one device, that is the entry on it.
+        """
+        boundaries = float(len(self._bound.devices) - 1)
+        is_plain = ~self.rows.tensor & (self.rows.boundaries == boundaries)
+        for column in (self.rows.depth, self.rows.quantised, self.rows.ngram):
+            is_plain &= column == 0
+        return int(np.argmax(is_plain)) if is_plain.any() else None
 
     def _every_draft(self) -> dict[str, Value]:
         """The least sure draft that the space allows: the model knows of none that is given up early."""
@@ -137,7 +147,7 @@ class Pool:
 
     def _variants(self, site: Site) -> list[Variant]:
         reductions: tuple[Value | None, ...] = (None,)
-        parameter = self._bound.space.parameter(_ALLREDUCE)
+        parameter = self._bound.space.parameter(ALLREDUCE)
         if isinstance(parameter, Choice) and holds(parameter.when, {"split-mode": site.mode}):
             reductions = parameter.choices
         return [
@@ -180,7 +190,7 @@ def _entry(candidate: Candidate) -> tuple[Site, Variant]:
     drafts = str(options.get("spec-type", "none"))
     drafting = any(kind.startswith("draft-") for kind in drafts.split(","))
     depth = options.get("spec-draft-n-max", 3) if drafting else 0
-    reduction = options.get(_ALLREDUCE)
+    reduction = options.get(ALLREDUCE)
     return (
         Site(str(options["split-mode"]), candidate.devices, candidate.split),
         Variant(

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from tuner.core.cards import Bandwidth
+from tuner.core.launch import ENGINE_DEFAULT
 from tuner.core.memory.placement import MIB
 from tuner.core.outcome import Kind
 from tuner.core.space import Choice
 from tuner.search.coordinates import complete
 from tuner.search.pruning import paired_log_ratio
-from tuner.search.speed.failures import chance_to_work, failed, worked
+from tuner.search.speed.failures import FAR_TOO_SLOW, chance_to_work, failed, weight_of, worked
 from tuner.search.speed.fit import Measured, fit, slopes_of
 from tuner.search.speed.model import log_cycle_s, log_yield, prior_of
 from tuner.search.speed.pool import Pool
 from tuner.search.speed.surprise import surprise, usual_sigma
-from tuner.search.speed.switches import switch_effects
+from tuner.search.speed.switches import YIELD_SIGMA, switch_effects, switches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +40,10 @@ _LOOKED_AT = 600
 _GOOD_CHANCE = 0.75
 _LAUNCH_SIGMA = 0.02
 _DRAFT_SIGMA = 0.004
+#: A time that is further off than this, as a logarithm and in usual errors, has a cause that the model cannot know.
+_FAR_OFF, _FAR_OFF_SIGMAS = 0.4, 5.0
+#: Switches that save so much of a token's time, as a logarithm, are kept.
+_WORTH_KEEPING = 0.01
 #: A device of which nothing is known, bytes a second; and how sure that is, before a reference was measured and
 #: after.
 _UNKNOWN_BYTES_S, _UNKNOWN_SIGMA, _BY_REFERENCE_SIGMA = 5e11, 2.0, 1.0
@@ -80,6 +85,8 @@ class SpeedSearch:
         least = self._pool.least_bytes(n_ctx if isinstance(n_ctx, int) else 0)
         self._too_large = (least > room[None, :]).any(axis=1)
         self._viewed: tuple[object, View] | None = None
+        plain = self._pool.plain_layers()
+        self._plain = None if plain is None else complete(bound, self._pool.options(plain))
         self._bandwidths = tuple(bandwidths.get(name) for name in bound.devices)
 
     def propose(
@@ -102,7 +109,9 @@ class SpeedSearch:
         best = view.best if view.best is not None else float(np.median(mean))
         gains = _expected_gain(mean, sigma, best)
         gains[self._too_large] = 0.0  # weights and cache alone are more than a device has
-        return self._choose(gains * self._chance_to_work(records), np.exp(mean), refuses, too_large)
+        return self._choose(
+            gains * self._chance_to_work(records), np.exp(mean), view.good_switches, refuses, too_large
+        )
 
     def chance_of_gain(
         self, records: Sequence[TrialRecord], gain: float, refuses: Callable[[Candidate], bool]
@@ -122,7 +131,7 @@ class SpeedSearch:
         chances[self._too_large] = 0.0
         chances *= self._chance_to_work(records)
         for place in np.argsort(-chances, kind="stable")[:_LOOKED_AT]:
-            candidate = complete(self._bound, self._pool.options(int(place)))
+            candidate = complete(self._bound, {**self._pool.options(int(place)), **view.good_switches})
             if not refuses(candidate) and self._chance(candidate) >= _GOOD_CHANCE:
                 return float(chances[place])
         return 0.0
@@ -133,7 +142,7 @@ class SpeedSearch:
         if not view.numbers:
             return {}
         mean, _ = view.expected(view.measured.rows)
-        own = np.exp(mean - view.switches)
+        own = np.exp(np.where(view.is_far_too_slow, view.measured.log_rates, mean - view.switches))
         return {number: float(one) for number, one in zip(view.numbers, own, strict=True)}
 
     def usual_error(self, records: Sequence[TrialRecord]) -> float:
@@ -141,9 +150,16 @@ class SpeedSearch:
         return usual_sigma(self._view(records).fitted.residuals)
 
     def _chance_to_work(self, records: Sequence[TrialRecord]) -> NDArray[np.float64]:
-        said = [r for r in records if r.candidate is not None and (failed(r) or worked(r))]
-        seen = self._pool.rows_of([r.candidate for r in said if r.candidate is not None])
-        return chance_to_work(self._pool.rows, seen, said)
+        slow = self._view(records).far_too_slow
+        said = [
+            (r.candidate, FAR_TOO_SLOW if r.number in slow else weight_of(r))
+            for r in records
+            if r.candidate is not None and (failed(r) or worked(r))
+        ]
+        if self._plain is not None and any(r.reference == ENGINE_DEFAULT and worked(r) for r in records):
+            said.append((self._plain, 0.0))
+        seen = self._pool.rows_of([candidate for candidate, _ in said])
+        return chance_to_work(self._pool.rows, seen, [weight for _, weight in said])
 
     def _view(self, records: Sequence[TrialRecord]) -> View:
         """The model fitted to the trials; the same trials are fitted once."""
@@ -158,9 +174,18 @@ class SpeedSearch:
         fitted = fit(prior, measured, 2 * usual_sigma(np.zeros(0)))
         if len(numbers) >= 3:
             fitted = fit(prior, measured, usual_sigma(fitted.residuals))
-        switches = switch_effects(candidates, fitted.residuals, measured.cycle_sigma)
-        fitted = replace(fitted, residuals=fitted.residuals - switches)
-        return View(prior, measured, fitted, switches, numbers)
+        noise = np.where(_is_far_too_slow(fitted.residuals), np.inf, measured.cycle_sigma)
+        cost = switch_effects(candidates, fitted.residuals, noise)
+        off = np.log(measured.yields) - log_yield(fitted.theta, measured.rows.depth)
+        drafting = ~np.isnan(off)
+        gain = switch_effects(
+            candidates,
+            np.where(drafting, off, 0.0),
+            np.where(drafting, measured.yield_sigma, np.inf),
+            prior_sigma=YIELD_SIGMA,
+        )
+        fitted = replace(fitted, residuals=fitted.residuals - cost)
+        return View(prior, measured, fitted, cost - gain, numbers, candidates)
 
     def _prior(self, records: Sequence[TrialRecord]) -> Prior:
         """What is believed before any candidate: the cards' figures, else what the references made.
@@ -178,6 +203,7 @@ class SpeedSearch:
         self,
         gains: NDArray[np.float64],
         expected: NDArray[np.float64],
+        switches: Mapping[str, Value],
         refuses: Callable[[Candidate], bool],
         too_large: Callable[[Candidate], bool],
     ) -> Idea | None:
@@ -187,7 +213,7 @@ class SpeedSearch:
             gain = float(gains[place])
             if gain <= 0 or looked_at >= _LOOKED_AT or (best is not None and gain <= best.gain):
                 break
-            for options in self._fallbacks(self._pool.options(int(place))):
+            for options in self._fallbacks({**self._pool.options(int(place)), **switches}):
                 candidate = complete(self._bound, options)
                 if refuses(candidate):
                     break
@@ -249,6 +275,17 @@ class View:
     """What options that the model does not know cost each trial, as a logarithm of a time."""
     numbers: tuple[int, ...]
     """The trials."""
+    candidates: tuple[Candidate, ...]
+    """Theirs."""
+
+    @property
+    def good_switches(self) -> dict[str, Value]:
+        """Options that the model does not know, as the best trial has them, if they are worth something."""
+        if not self.numbers:
+            return {}
+        rates = self.expected(self.measured.rows)[0] - self.switches
+        best = int(np.argmax(np.where(self.is_far_too_slow, -np.inf, rates)))
+        return switches_of(self.candidates[best]) if self.switches[best] < -_WORTH_KEEPING else {}
 
     def expected(self, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Logarithm of the expected rate of configurations, and its standard deviation."""
@@ -259,6 +296,18 @@ class View:
         return at - off.mean, np.sqrt(variance + off.sigma**2)
 
     @property
+    def far_too_slow(self) -> frozenset[int]:
+        """Trials that are slower than the model can be wrong."""
+        return frozenset(
+            number for number, one in zip(self.numbers, self.is_far_too_slow, strict=True) if one
+        )
+
+    @property
+    def is_far_too_slow(self) -> NDArray[np.bool_]:
+        """The same, one a trial."""
+        return _is_far_too_slow(self.fitted.residuals)
+
+    @property
     def best(self) -> float | None:
         """Logarithm of the best expected rate of what was measured; None before the first."""
         if not self.numbers:
@@ -267,6 +316,10 @@ class View:
 
     def _modelled(self, theta: NDArray[np.float64], rows: Rows) -> NDArray[np.float64]:
         return log_yield(theta, rows.depth) - log_cycle_s(theta, rows, self.prior.n_layers)
+
+
+def _is_far_too_slow(residuals: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return residuals > max(_FAR_OFF_SIGMAS * usual_sigma(residuals), _FAR_OFF)
 
 
 def _expected_gain(mean: NDArray[np.float64], sigma: NDArray[np.float64], best: float) -> NDArray[np.float64]:

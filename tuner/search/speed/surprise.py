@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _LEAST_SIGMA = 0.03
 #: An error so many times the usual one is no neighbour of the others.
 _FAR_OFF = 5.0
+#: From this likeness on two configurations differ in nothing that matters.
+_SAME = 0.8
+_LEAST_LIKENESS = 1e-3
 _MAD_TO_SIGMA = 1.4826
 #: Quantities that trials decide, more or less.
 _FREE = 6
@@ -101,9 +104,14 @@ def surprise(rows: Rows, seen: Rows, residuals: NDArray[np.float64], noise: NDAr
         likeness = _RARE(rows, seen.take(places))
         nearest = likeness.argmax(axis=1)
         strongest = likeness.max(axis=1)
+        if near.any():  # what is as like to a launch that was as expected is not in question
+            against = _RARE(rows, seen.take(np.flatnonzero(near))).max(axis=1)
+            strongest = strongest / (1 + (against / np.maximum(strongest, _LEAST_LIKENESS)) ** 4)
         size = residuals[places][nearest]
+        # which options of a slow one are at fault is asked elsewhere; it only speaks for its like
+        strongest = np.where((size > 0) & (strongest < _SAME), 0.0, strongest)
         mean = mean * (1 - strongest) + strongest * size
-        variance = variance + (1 - strongest**2) * (strongest > 0.05) * (0.5 * size) ** 2
+        variance = variance + (1 - strongest**2) * (strongest > 0.05) * (size < 0) * (0.5 * size) ** 2
     return Surprise(mean, np.sqrt(variance))
 
 

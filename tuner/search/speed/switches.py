@@ -19,29 +19,39 @@ _MODELLED = frozenset(
     "device split-mode tensor-split gpu-layers fit ctx-size parallel cache-type-k cache-type-v spec-type "
     "spec-draft-n-max spec-draft-type-k spec-draft-type-v GGML_CUDA_ALLREDUCE".split()
 )
-#: What a value of another option is expected to change at most, as a logarithm of a time.
-_PRIOR_SIGMA = 0.05
+#: What a value of another option is expected to change at most, as a logarithm of a time, or of what a cycle yields.
+TIME_SIGMA, YIELD_SIGMA = 0.05, 0.2
 
 
 def switch_effects(
-    candidates: Sequence[Candidate], residuals: NDArray[np.float64], noise: NDArray[np.float64]
+    candidates: Sequence[Candidate],
+    residuals: NDArray[np.float64],
+    noise: NDArray[np.float64],
+    *,
+    prior_sigma: float = TIME_SIGMA,
 ) -> NDArray[np.float64]:
-    """What the other options of each candidate cost or save, as a logarithm of a time.
+    """What the other options of each candidate change, as a logarithm.
 
     Each value that not all candidates have is given an effect of its own, small unless trials insist.
 
     Args:
         candidates: Those that were measured.
         residuals: Errors of the speed model.
-        noise: Their standard deviations.
+        noise: Their standard deviations; infinite where one says nothing.
+        prior_sigma: How much a value is expected to change.
     """
     features = _features(candidates)
     if features.shape[1] == 0:
         return np.zeros(len(candidates))
     scaled = features / noise[:, None]
-    gram = scaled.T @ scaled + np.eye(features.shape[1]) / _PRIOR_SIGMA**2
+    gram = scaled.T @ scaled + np.eye(features.shape[1]) / prior_sigma**2
     effects = features @ np.linalg.solve(gram, scaled.T @ (residuals / noise))
     return np.asarray(effects, dtype=np.float64)
+
+
+def switches_of(candidate: Candidate) -> dict[str, Value]:
+    """The options of a candidate that the speed model knows nothing of."""
+    return {name: value for name, value in candidate.items if name not in _MODELLED}
 
 
 def _features(candidates: Sequence[Candidate]) -> NDArray[np.float64]:
