@@ -1,7 +1,7 @@
 """Compare strategies on played rigs: `python tests/bench/search.py --seeds 5 --launches 40`.
 
-The score after n launches is the true rate of what would be exported then (the highest measured mean), over the
-true best of the space. Every launch counts, the engine's default first; never reaching 98 % counts as 81
+The score after n launches is the true rate of what would be exported then, over the true best of the
+space. Every launch counts, the engine's default first; never reaching 98 % counts as 81
 launches. Numbers are medians over seeds.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import sys
 import warnings
 from collections import defaultdict
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 RIGS = Path(__file__).resolve().parents[1] / "rigs"
-_PROCESSES = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for name in names
             for seed in range(options.seeds)
         ]
-        document = report(run_all(jobs), options.seeds)
+        document = report(run_all(jobs, options.jobs), options.seeds)
     except (ValueError, OSError) as error:
         print(f"search bench: {error}", file=sys.stderr)
         return 2
@@ -51,16 +51,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def run_all(jobs: Sequence[Job]) -> list[Run]:
-    """All searches, on two processes; each process works out a rig's best once."""
-    if len(jobs) <= _PROCESSES:
+def run_all(jobs: Sequence[Job], processes: int = 1) -> list[Run]:
+    """All searches, on so many processes; a rig's best is worked out once."""
+    if processes == 1:
         return [search(job) for job in jobs]
     for rig, factor in dict.fromkeys((job.rig, job.factor) for job in jobs):
         played(rig, factor)  # once, before the processes are forked
     with warnings.catch_warnings():
         # NumPy has threads of its own, of which newer Pythons warn; they hold nothing that a search needs
         warnings.simplefilter("ignore", DeprecationWarning)
-        with multiprocessing.get_context("fork").Pool(_PROCESSES) as pool:
+        with multiprocessing.get_context("fork").Pool(processes) as pool:
             return pool.map(search, jobs, chunksize=1)
 
 
@@ -105,6 +105,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rigs", type=Path, default=RIGS, metavar="DIR", help="folder of rig files")
     parser.add_argument("--launches", type=_count, default=80, metavar="N", help="launches of each search")
     parser.add_argument("--seeds", type=_count, default=5, metavar="K", help="searches of each kind")
+    parser.add_argument(
+        "--jobs",
+        type=_count,
+        default=os.cpu_count() or 1,
+        metavar="J",
+        help="processes; one a core by itself",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--only", metavar="RIG", help="one rig, by its file's name without .toml")
     parser.add_argument("--strategies", default=",".join(STRATEGIES), metavar="A,B")
