@@ -52,7 +52,6 @@ def test_shipped_spaces_can_be_read(path: Path) -> None:
     assert space.name == path.stem
     assert space.about
     assert space.parameters
-    assert space.starts
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
