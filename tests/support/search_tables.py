@@ -57,4 +57,4 @@ def share_of_tpe() -> float:
 def _cells(row: dict[str, Any]) -> list[str]:
     parts = [f"{part * 100:.1f}" for part in row["fraction"].values() if part is not None]
     goal = row["launches_to_98"]
-    return [" / ".join(parts), "–" if goal is None else f"{goal:g}", f"{row['oom_in_first_20']:g}"]
+    return [" / ".join(parts), "never" if goal is None else f"{goal:g}", f"{row['oom_in_first_20']:g}"]
