@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isfinite
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.strategies import PROPERTY
-from tuner.core.memory.runtime import Belief, Evidence, Situation, posterior, prior
+from tuner.core.memory.runtime import Belief, Evidence, Situation, apart_mib, posterior, prior
 
 LAYER = Situation("CUDA", "layer", drafts=False, nccl=False)
 BEFORE = Belief(600.0, 150.0)
@@ -154,3 +155,47 @@ def test_any_evidence_leaves_a_belief(situation: Situation, found: list[Evidence
     assert isfinite(after.mean)
     assert isfinite(after.sigma)
     assert after.sigma > 0
+
+
+# --- bounds that contradict a belief
+
+SURE = Belief(250.0, 30.0)
+
+
+def test_a_bound_far_out_makes_a_sharp_belief_blunt() -> None:
+    """One launch that was sure to fit and did not: another that is a little smaller is not sure at all."""
+    after = posterior(SURE, [at_least(350)])
+    assert after.mean > 380
+    assert after.sigma > 30
+
+
+def test_bounds_that_agree_leave_a_sharp_belief_sharp() -> None:
+    for bound in (at_least(240), at_most(260), at_least(100)):
+        assert posterior(SURE, [bound]).sigma <= 30
+
+
+# --- situations
+
+
+def test_situations_are_the_further_apart_the_more_they_differ_in() -> None:
+    layer = Situation("CUDA", "layer", drafts=False, nccl=False)
+    others = [
+        layer,
+        replace(layer, mode="tensor"),
+        replace(layer, mode="tensor", drafts=True),
+        replace(layer, mode="tensor", drafts=True, nccl=True),
+    ]
+    found = [apart_mib(layer, other) for other in others]
+    assert found == sorted(set(found))
+    assert apart_mib(layer, replace(layer, mode="none")) == found[0]
+    assert apart_mib(others[2], layer) == found[2]
+
+
+def test_what_nccl_takes_says_little_of_a_context() -> None:
+    assert apart_mib(
+        Situation("CUDA", "tensor", drafts=True, nccl=True),
+        Situation("CUDA", "tensor", drafts=True, nccl=False),
+    ) > 2 * apart_mib(
+        Situation("CUDA", "tensor", drafts=True, nccl=False),
+        Situation("CUDA", "layer", drafts=True, nccl=False),
+    )

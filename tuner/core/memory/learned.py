@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import hypot, inf, isfinite
 from typing import TYPE_CHECKING, Any
 
-from tuner.core.memory.runtime import Belief, Evidence, Situation, posterior, prior, shifted
+from tuner.core.memory.runtime import Belief, Evidence, Situation, apart_mib, posterior, prior, shifted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -80,7 +80,8 @@ class Learned:
             if other.key != situation.key and other.family == situation.family:
                 expected = prior(other)
                 seen = self._posterior(device, other, expected)
-                surprises.append(Belief(seen.mean - expected.mean, seen.sigma))
+                doubt = hypot(seen.sigma, apart_mib(situation, other))
+                surprises.append(Belief(seen.mean - expected.mean, doubt))
         return self._posterior(device, situation, shifted(prior(situation), surprises))
 
     def _situations(self, device: str) -> list[Situation]:

@@ -25,8 +25,11 @@ _LEAST = 1e-12
 _CONTEXT_MIB, _CONTEXT_SPREAD_MIB = 475.0, 120.0
 #: Beyond it 98 were measured (168 in tensor mode); other cards and drivers are given some more, and a wide berth.
 _SPREAD_MIB = 200.0
-#: How far the surprises of two situations of one device lie apart.
-_KINSHIP_MIB = 50.0
+#: How many times wider a belief becomes at most where bounds contradict it.
+_MOST_DOUBT = 5.0
+#: How far the surprises of two situations of one device lie apart: always, and if they differ in the mode, in
+#: drafts, in NCCL. What NCCL takes is a matter of its own, and says little of a driver's context.
+_APART_MIB, _MODE_APART_MIB, _DRAFTS_APART_MIB, _NCCL_APART_MIB = 40.0, 60.0, 60.0, 150.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +136,26 @@ def _posterior(belief: Belief, evidence: tuple[Evidence, ...]) -> Belief:
     return Belief(mean, max(sqrt(variance), step / 2))
 
 
+def apart_mib(one: Situation, other: Situation) -> float:
+    """How far the surprises of two situations of one device lie apart, as a standard deviation."""
+    differs = (
+        ((one.mode == "tensor") != (other.mode == "tensor"), _MODE_APART_MIB),
+        (one.drafts != other.drafts, _DRAFTS_APART_MIB),
+        (one.nccl != other.nccl, _NCCL_APART_MIB),
+    )
+    return sqrt(_APART_MIB**2 + sum(mib**2 for is_so, mib in differs if is_so))
+
+
 def shifted(belief: Belief, surprises: Sequence[Belief]) -> Belief:
     """A prior after other situations of the same device have turned out otherwise than theirs.
 
     Args:
         belief: The prior.
-        surprises: By how much each of the others was off, and how sure that is.
+        surprises: By how much each of the others was off, and how sure that is for this situation.
     """
     if not surprises:
         return belief
-    weights = [1 / (one.sigma**2 + _KINSHIP_MIB**2) for one in surprises]
+    weights = [1 / one.sigma**2 for one in surprises]
     own = 1 / belief.sigma**2
     shift = sum(weight * one.mean for weight, one in zip(weights, surprises, strict=True))
     return Belief(belief.mean + shift / (own + sum(weights)), sqrt(1 / (own + sum(weights))))
@@ -150,7 +163,19 @@ def shifted(belief: Belief, surprises: Sequence[Belief]) -> Belief:
 
 def posterior(belief: Belief, evidence: Sequence[Evidence]) -> Belief:
     """What is believed after some launches, by Bayes' rule on a grid of the quantity."""
-    return _posterior(belief, tuple(evidence)) if evidence else belief
+    return _posterior(_doubted(belief, evidence), tuple(evidence)) if evidence else belief
+
+
+def _doubted(belief: Belief, evidence: Sequence[Evidence]) -> Belief:
+    """The belief with a spread that makes room for the bounds that contradict it.
+
+    A bound far out on the tail of a sharp belief would move it by a hair beyond the bound and make it sharper still:
+    one launch after the other would be sure to fit, and run out of memory. It is the sharpness that was wrong.
+    """
+    beyond = [one.low - belief.mean for one in evidence if one.low is not None and one.low != one.high]
+    beyond += [belief.mean - one.high for one in evidence if one.high is not None and one.low != one.high]
+    spread = min(max([belief.sigma, *beyond]), _MOST_DOUBT * belief.sigma)
+    return Belief(belief.mean, spread)
 
 
 def _log_likelihood(evidence: Evidence, point: float) -> float:
