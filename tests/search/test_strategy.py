@@ -197,14 +197,14 @@ NEAR = [candidate("tensor", split, depth, **F16) for depth in (4, 6) for split i
 DONE = trials(dict.fromkeys((*SOME[:6], BEST, *NEAR, *SOME[6:])))
 
 
-def why_done(records: Sequence[TrialRecord], worthwhile: float = 0.2) -> str | None:
+def why_done(records: Sequence[TrialRecord], worthwhile: float = 0.3) -> str | None:
     return search_with().why_done(records, refused(records), worthwhile)
 
 
 def test_a_search_is_done_where_an_improvement_is_unlikely() -> None:
     said = why_done(DONE)
     assert said is not None
-    assert said.startswith("an improvement of 20.0% is unlikely now (a chance of ")
+    assert said.startswith("an improvement of 30.0% is unlikely now (a chance of ")
 
 
 def test_any_improvement_is_worth_going_on_for_where_nothing_is_said() -> None:

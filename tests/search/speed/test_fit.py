@@ -127,6 +127,9 @@ def test_same_trials_give_the_same_fit() -> None:
 
 
 def test_slopes_are_those_of_the_function() -> None:
-    at, slopes = slopes_of(lambda one: np.array([one[0] ** 2, one[0] * one[1], 3.0]), np.array([2.0, 5.0]))
+    at, slopes = slopes_of(
+        lambda rows: np.stack((rows[:, 0] ** 2, rows[:, 0] * rows[:, 1], np.full(len(rows), 3.0)), axis=1),
+        np.array([2.0, 5.0]),
+    )
     assert at == pytest.approx([4, 10, 3])
     assert slopes == pytest.approx(np.array([[4, 0], [5, 2], [0, 0]]), abs=1e-4)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +11,6 @@ import numpy as np
 from tuner.search.speed.model import Prior, Rows, log_cycle_s, log_yield
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
 _ITERATIONS = 25
@@ -19,6 +18,13 @@ _STEP = 1e-5
 #: Degrees of freedom of the errors: what is far off bends the fit little.
 _TAILS = 4.0
 _DAMPING = 1e-3
+#: A step that gains less is the last.
+_CONVERGED = 1e-5
+#: Rounds of weights, and when they stay as they are.
+_REWEIGHTED, _SETTLED = 4, 0.05
+
+Likeness = Callable[[Rows, Rows], "NDArray[np.float64]"]
+"""How alike the errors of configurations are, from 0 to 1: rows of the one by rows of the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,11 @@ class Measured:
     yield_sigma: float = 0.03
 
     @property
+    def drafting(self) -> NDArray[np.bool_]:
+        """Which of them draft."""
+        return ~np.isnan(self.yields)
+
+    @property
     def log_rates(self) -> NDArray[np.float64]:
         """Tokens a second, as logarithms."""
         tokens: NDArray[np.float64] = np.log(np.nan_to_num(self.yields, nan=1.0))
@@ -42,58 +53,127 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The quantities after the fit."""
+    """One explanation of the trials: likely quantities, and how sure they are."""
 
     theta: NDArray[np.float64]
     covariance: NDArray[np.float64]
     residuals: NDArray[np.float64]
     """Logarithm of measured over modelled cycle, a trial."""
+    log_evidence: float = 0.0
+    """How well it explains the trials, and how many values of the quantities do (Laplace's approximation)."""
 
 
-def fit(prior: Prior, measured: Measured, model_sigma: float) -> Fitted:
-    """The likeliest quantities and how sure they are.
+def fit(
+    prior: Prior,
+    measured: Measured,
+    model_sigma: float,
+    *,
+    likeness: Likeness | None = None,
+    start: NDArray[np.float64] | None = None,
+) -> Fitted:
+    """The likeliest quantities near a start, and how sure they are.
+
+    Errors of the model are alike for like configurations, so ten trials of one split do not say ten times as much
+    of it: generalised least squares, with weights that are worked out anew so that one wild trial bends little
+    (Student's t).
 
     Args:
         prior: What is believed beforehand.
         measured: The trials; none is fine.
         model_sigma: How far off the model itself is, as a standard deviation of the logarithm.
+        likeness: How alike the model's errors are, from 0 to 1; None where each is on its own.
+        start: Where to begin; None for the prior, moved to where the trials are.
     """
-    theta = _start(prior, measured)
-    precision = 1 / prior.sigma**2
-    sigma = np.concatenate(
-        (
-            np.sqrt(measured.cycle_sigma**2 + model_sigma**2),
-            np.full(np.count_nonzero(~np.isnan(measured.yields)), measured.yield_sigma),
-        )
+    problem = _Problem.of(prior, measured, model_sigma, likeness)
+    theta, hessian = _descend(_start(prior, measured) if start is None else start, problem)
+    for _ in range(_REWEIGHTED):
+        following = problem.reweighted(theta)
+        if np.abs(following.weights - problem.weights).max(initial=0.0) < _SETTLED:
+            break
+        problem = following
+        theta, hessian = _descend(theta, problem)
+    covariance: NDArray[np.float64] = np.linalg.inv(hessian).astype(np.float64)
+    evidence = np.log(np.diag(problem.whitener)).sum() - problem.loss(theta)
+    return Fitted(
+        theta,
+        covariance,
+        measured.log_cycle_s - log_cycle_s(theta, measured.rows, prior.n_layers),
+        float(evidence + 0.5 * np.linalg.slogdet(covariance)[1]),
     )
-    target = np.concatenate((measured.log_cycle_s, np.log(measured.yields[~np.isnan(measured.yields)])))
-    best = np.inf
-    damping = _DAMPING
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """Trials to be explained: first their cycles, then the yields of those that draft."""
+
+    prior: Prior
+    measured: Measured
+    target: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    """Covariance of the errors."""
+    weights: NDArray[np.float64]
+    """From 0 to 1: what is far off counts little."""
+    whitener: NDArray[np.float64]
+    """What errors are multiplied by to become independent and of size 1."""
+
+    @classmethod
+    def of(cls, prior: Prior, measured: Measured, model_sigma: float, likeness: Likeness | None) -> _Problem:
+        """All trials with their full weight."""
+        n, places = len(measured.log_cycle_s), np.flatnonzero(measured.drafting)
+        spread = np.eye(n + len(places)) * measured.yield_sigma**2
+        alike = np.eye(n) if likeness is None else likeness(measured.rows, measured.rows)
+        spread[:n, :n] = model_sigma**2 * alike + np.diag(measured.cycle_sigma**2)
+        target = np.concatenate((measured.log_cycle_s, np.log(measured.yields[places])))
+        return cls(prior, measured, target, spread, np.ones(len(target)), _whitener(spread))
+
+    def reweighted(self, theta: NDArray[np.float64]) -> _Problem:
+        """The same with the weights that the errors deserve."""
+        squares = (self.target - self.predicted(theta)) ** 2 / np.diag(self.spread)
+        weights = np.minimum((_TAILS + 1) / (_TAILS + squares), 1.0)
+        wider = self.spread + np.diag(np.diag(self.spread) * (1 / weights - 1))
+        return replace(self, weights=weights, whitener=_whitener(wider))
+
+    def predicted(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Logarithms of cycles and yields."""
+        cycles = log_cycle_s(theta, self.measured.rows, self.prior.n_layers)
+        yields = log_yield(theta, self.measured.rows.depth[self.measured.drafting])
+        return np.concatenate((cycles, yields), axis=-1)
+
+    def loss(self, theta: NDArray[np.float64]) -> float:
+        """How unlikely some quantities are, as a negative logarithm."""
+        errors = self.whitener @ (self.target - self.predicted(theta))
+        return float(0.5 * (errors**2).sum()) + self.prior.disbelief(theta)
+
+
+def _whitener(spread: NDArray[np.float64]) -> NDArray[np.float64]:
+    whitener: NDArray[np.float64] = np.linalg.inv(np.linalg.cholesky(spread)).astype(np.float64)
+    return whitener
+
+
+def _descend(
+    theta: NDArray[np.float64], problem: _Problem
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Levenberg and Marquardt's way down: the quantities, and the curvature there."""
+    precision = 1 / problem.prior.sigma**2
+    best, damping = problem.loss(theta), _DAMPING
     hessian = np.diag(precision)
     for _ in range(_ITERATIONS):
-        predicted, jacobian = slopes_of(lambda one: _predicted(one, prior, measured), theta)
-        errors = (target - predicted) / sigma
-        weights = (_TAILS + 1) / (_TAILS + errors**2)
-        scaled = jacobian / sigma[:, None]
-        hessian = scaled.T @ (weights[:, None] * scaled) + np.diag(precision)
-        gradient = scaled.T @ (weights * errors) - precision * (theta - prior.mean)
-        step = np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), gradient)
-        step = np.clip(step, -0.7, 0.7)
-        candidate = theta + step
-        loss = _loss(candidate, prior, measured, target, sigma)
+        predicted, slopes = slopes_of(problem.predicted, theta)
+        errors, scaled = problem.whitener @ (problem.target - predicted), problem.whitener @ slopes
+        hessian = scaled.T @ scaled + np.diag(precision)
+        gradient = scaled.T @ errors - precision * (theta - problem.prior.mean)
+        step = np.clip(np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), gradient), -0.7, 0.7)
+        loss = problem.loss(theta + step)
         if loss < best:
-            converged = best - loss < 1e-9
-            theta, best = candidate, loss
-            damping = max(damping / 3, 1e-6)
-            if converged or np.abs(step).max() < 1e-6:
+            converged = best - loss < _CONVERGED
+            theta, best, damping = theta + step, loss, max(damping / 3, 1e-6)
+            if converged:
                 break
         else:
             damping *= 8
             if damping > 1e6:
                 break
-    residuals = measured.log_cycle_s - log_cycle_s(theta, measured.rows, prior.n_layers)
-    covariance: NDArray[np.float64] = np.linalg.inv(hessian).astype(np.float64)
-    return Fitted(theta, covariance, residuals)
+    return theta, hessian
 
 
 def _start(prior: Prior, measured: Measured) -> NDArray[np.float64]:
@@ -105,33 +185,14 @@ def _start(prior: Prior, measured: Measured) -> NDArray[np.float64]:
     return theta
 
 
-def _predicted(theta: NDArray[np.float64], prior: Prior, measured: Measured) -> NDArray[np.float64]:
-    drafting = ~np.isnan(measured.yields)
-    cycles = log_cycle_s(theta, measured.rows, prior.n_layers)
-    yields = log_yield(theta, measured.rows.depth[drafting])
-    return np.concatenate((cycles, yields))
-
-
 def slopes_of(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]], theta: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A function's values there, and their slopes along each quantity (values by quantities)."""
-    at = function(theta)
-    columns = []
-    for place in range(len(theta)):
-        moved = theta.copy()
-        moved[place] += _STEP
-        columns.append((function(moved) - at) / _STEP)
-    return at, np.stack(columns, axis=1)
+    """A function's values there, and their slopes along each quantity (values by quantities).
 
-
-def _loss(
-    theta: NDArray[np.float64],
-    prior: Prior,
-    measured: Measured,
-    target: NDArray[np.float64],
-    sigma: NDArray[np.float64],
-) -> float:
-    errors = (target - _predicted(theta, prior, measured)) / sigma
-    misfit = (_TAILS + 1) / 2 * np.log1p(errors**2 / _TAILS).sum()
-    return float(misfit + 0.5 * (((theta - prior.mean) / prior.sigma) ** 2).sum())
+    Args:
+        function: Takes vectors of quantities as rows, and gives its values in rows.
+        theta: Quantities.
+    """
+    values = function(np.vstack((theta, theta + _STEP * np.eye(len(theta)))))
+    return values[0], (values[1:] - values[0]).T / _STEP

@@ -64,6 +64,16 @@ class Prior:
         """Devices that have a bandwidth."""
         return len(self.mean) - _N_SHARED
 
+    def disbelief(self, theta: NDArray[np.float64]) -> float:
+        """How unlikely some quantities are beforehand, as a negative logarithm."""
+        return float(0.5 * (((theta - self.mean) / self.sigma) ** 2).sum())
+
+    def pinned(self, device: int, at: float, sigma: float) -> Prior:
+        """The same with another belief of one device's bandwidth, as a logarithm."""
+        mean, sigmas = self.mean.copy(), self.sigma.copy()
+        mean[device], sigmas[device] = at, sigma
+        return Prior(mean, sigmas, self.n_layers)
+
 
 def prior_of(bandwidths: Sequence[Bandwidth], n_layers: int) -> Prior:
     """A prior for a rig.

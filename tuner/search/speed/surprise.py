@@ -54,7 +54,8 @@ class Kernel:
         return likeness
 
 
-_USUAL = Kernel(share=0.2, depth=0.8, mode=0.2, option=0.8)
+#: Of small errors.
+USUAL = Kernel(share=0.2, depth=0.8, mode=0.2, option=0.8)
 _RARE = Kernel(share=0.2, depth=1.0, mode=0.1, option=0.3)
 
 
@@ -76,7 +77,13 @@ def usual_sigma(residuals: NDArray[np.float64]) -> float:
     return max(spread * float(np.sqrt(n / max(n - min(_FREE, n // 2), 1))), _LEAST_SIGMA)
 
 
-def surprise(rows: Rows, seen: Rows, residuals: NDArray[np.float64], noise: NDArray[np.float64]) -> Surprise:
+def surprise(
+    rows: Rows,
+    seen: Rows,
+    residuals: NDArray[np.float64],
+    noise: NDArray[np.float64],
+    sigma: float | None = None,
+) -> Surprise:
     """What the errors of the trials say of other configurations.
 
     Args:
@@ -84,8 +91,9 @@ def surprise(rows: Rows, seen: Rows, residuals: NDArray[np.float64], noise: NDAr
         seen: Those that were measured.
         residuals: Their errors.
         noise: Standard deviations of their measurements.
+        sigma: How far off the model usually is; None for what the errors themselves say.
     """
-    sigma = usual_sigma(residuals)
+    sigma = usual_sigma(residuals) if sigma is None else sigma
     if not len(residuals):
         return Surprise(np.zeros(len(rows)), np.full(len(rows), sigma))
     far = np.abs(residuals) > _FAR_OFF * sigma
@@ -94,8 +102,8 @@ def surprise(rows: Rows, seen: Rows, residuals: NDArray[np.float64], noise: NDAr
     if near.any():
         places = np.flatnonzero(near)
         known = seen.take(places)
-        gram = sigma**2 * _USUAL(known, known) + np.diag(noise[places] ** 2)
-        across = sigma**2 * _USUAL(rows, known)
+        gram = sigma**2 * USUAL(known, known) + np.diag(noise[places] ** 2)
+        across = sigma**2 * USUAL(rows, known)
         solved = np.linalg.solve(gram, across.T)
         mean = solved.T @ residuals[places]
         variance = np.maximum(sigma**2 - (across * solved.T).sum(axis=1), 1e-8)
