@@ -10,7 +10,7 @@ T    ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine demo test check format readme bench-overhead chaos clean
+.PHONY: help setup engine demo test check format readme bench-overhead stats chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,10 @@ readme: setup ## write the commands' help texts into README.md
 bench-overhead: setup ## measure what the tuner itself costs a trial
 	@echo "bench-overhead: measuring the tuner's own time per trial"
 	@$(BIN)/python -m tests.bench.overhead
+
+stats: setup ## rerun the simulations of the confirmation: coverage and power
+	@echo "stats: playing confirmations with known rates: about a minute on two cores"
+	@$(BIN)/python -m tests.bench.stats $(ARGS)
 
 chaos: setup ## let all go wrong that can in a night: servers that fail, full disks, kills; ARGS="--seed 7"
 	@echo "chaos: failing servers, full disks and 200 kills: 3 to 8 minutes on two cores"
