@@ -186,9 +186,17 @@ class FakeProcess:
         with self.client() as client:
             return client.get(path)
 
-    def chat(self, prompt: str = "Count to ten.", /, **fields: object) -> httpx.Response:
+    def post(self, path: str, body: object) -> httpx.Response:
         with self.client() as client:
-            return client.post("/v1/chat/completions", json=chat_body(prompt, **fields))
+            return client.post(path, json=body)
+
+    def chat(self, prompt: str = "Count to ten.", /, **fields: object) -> httpx.Response:
+        return self.post("/v1/chat/completions", chat_body(prompt, **fields))
+
+    def complete(self, prompt: str, /, **fields: object) -> httpx.Response:
+        """What would come next after a text, over the likeliest tokens."""
+        probe = {"n_predict": 1, "n_probs": 200, "temperature": 0, "cache_prompt": True, "id_slot": 0}
+        return self.post("/completion", {"prompt": prompt, **probe, **fields})
 
 
 def chat_body(prompt: str, /, **fields: object) -> dict[str, Any]:

@@ -30,11 +30,14 @@ only (counted in FAKE_EVENTS). A rule that makes no sense ends the fake with exi
                                    does not fail: draft without drafts, nccl and compute-soft in the other
                                    split mode. runtime fails at the request that die_in names, or the first.
     exit, signal                   ends with this code, or kills itself.
-    die_in                         load | warmup | request:K: when exit or signal is due; alone, an assert.
+    die_in                         load | warmup | request:K | completion:K: when exit or signal is due; alone, an
+                                   assert. A request is one for a chat, a completion a raw one: see below.
     log                            lines for the log, written when it dies, or else at the end of the load.
     log_flood_mib                  so much more log in the middle of the load.
     hang                           load | load-talking | first-token | mid-stream | after-idle (at the first
-                                   token of every request but the first).
+                                   token of every request but the first) | completion (raw ones only).
+    idle_s                         beside after-idle: only at a request that comes so many real seconds or more
+                                   after the end of the last one, whatever the two ask for.
     ignore_sigterm                 true.
     garbage                        true: cut JSON in chat answers; or the paths that answer so.
     half_close                     true: the connection ends in the middle of an answer.
@@ -43,7 +46,22 @@ only (counted in FAKE_EVENTS). A rule that makes no sense ends the fake with exi
     port_taken                     true: cannot bind.
     text                           what it answers; over again if more tokens are asked for.
     timings_factor                 `predicted_ms` is the true one times this.
+    cold                           {"requests": N, "factor": F}: the first N chats after the start are F times
+                                   as fast as the rest, prompt and answer, in `timings` and in modelled time.
+    kl                             how far its distributions are from the plain ones, in nats.
+    nonsense                       true: chats are slashes, and distributions have nothing to do with the plain
+                                   ones; it goes before `text` and `kl`.
     router                         true: as without -m.
+
+POST /completion answers what would come next after a text: `n_predict` 1 and no stream, anything else is a 400.
+It knows 60 tokens for each text (`n_probs` of them are shown, likeliest first) that hold about 98 % of the whole;
+a text has the same distribution on every plain server. Another one is off by the divergence `kl`: half to twice
+that, by text, with a median of once. Without the rule that is 0, and 1e-4 for tensor mode, plus the worse of the
+two cache types: 3e-3 for q8_0, 1e-2 for q5, 2.5e-2 for q4. It costs the prompt's time (with `cache_prompt` only
+that of the words that the slot has not just read), takes a slot (that of `id_slot`, chats too) and is a request
+in FAKE_EVENTS, told by its path. Chats and completions are numbered each for themselves, in FAKE_EVENTS and for
+die_in and cold; first-token and after-idle are the server's and hold for both, mid-stream is for chats only.
+POST /tokenize counts as `prompt_n` does, and is no request in FAKE_EVENTS. `garbage` may name both paths.
 
 Like the real one it reads LLAMA_ARG_* and refuses a model file that is missing or no GGUF, keeps prompts
 in its cache, closes the connection after a streamed answer although it has advertised it as alive, dies at

@@ -8,8 +8,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tests.support.fake_llama.distributions import VOCABULARY, token_text
+
 if TYPE_CHECKING:
     from tests.support.fake_llama.builds import Build
+    from tests.support.fake_llama.completion import RawRequest
     from tests.support.fake_llama.plan import Plan
 
 Json = dict[str, Any]
@@ -129,6 +132,39 @@ class ChatAnswer:
         }
 
 
+def raw_completion(
+    plan: Plan, asked: RawRequest, slot_number: int, timings: Timings, tokens: list[tuple[int, float]]
+) -> Json:
+    """The answer of /completion to a request for one token: the likeliest, and what else it might have been."""
+    rows = [_probability(token, logarithm) for token, logarithm in tokens]
+    body: Json = {
+        "index": 0,
+        "content": rows[0]["token"],
+        "tokens": [],
+        "id_slot": slot_number,
+        "stop": True,
+        "model": plan.model,
+        "tokens_predicted": 1,
+        "tokens_evaluated": asked.prompt_tokens,
+        "generation_settings": _params(1, "none") | {"n_probs": asked.n_probs},
+        "prompt": asked.prompt,
+        "has_new_line": False,
+        "truncated": False,
+        "stop_type": "limit",
+        "stopping_word": "",
+        "tokens_cached": asked.prompt_tokens,
+        "timings": timings.as_json(),
+    }
+    if asked.n_probs > 0:
+        body["completion_probabilities"] = [rows[0] | {"top_logprobs": rows[: asked.n_probs]}]
+    return body
+
+
+def _probability(token: int, logarithm: float) -> Json:
+    text = token_text(token)
+    return {"id": token, "token": text, "bytes": list(text.encode()), "logprob": logarithm}
+
+
 def props(plan: Plan, build: Build) -> Json:
     if plan.is_router:
         return {
@@ -185,7 +221,7 @@ def models(plan: Plan) -> Json:
         return {"data": [], "object": "list"}
     meta = {
         "vocab_type": 2,
-        "n_vocab": 49152,
+        "n_vocab": VOCABULARY,
         "n_ctx": plan.n_ctx_slot,
         "n_ctx_train": 32768,
         "n_embd": 4096,

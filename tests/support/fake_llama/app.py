@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from tests.support.fake_llama.arguments import ArgumentReader, Arguments, RefusedError
 from tests.support.fake_llama.builds import BUILDS
 from tests.support.fake_llama.chat import Chat
+from tests.support.fake_llama.completion import Completer
 from tests.support.fake_llama.events import Events
 from tests.support.fake_llama.loading import Loader
 from tests.support.fake_llama.log import Log
@@ -19,8 +20,10 @@ from tests.support.fake_llama.memory_failures import MemoryFailures
 from tests.support.fake_llama.options import parse_help
 from tests.support.fake_llama.plan import Device, Plan, make_devices
 from tests.support.fake_llama.process import LIFETIME_S, Clock, Process
+from tests.support.fake_llama.raw_completion import RawCompletion
 from tests.support.fake_llama.rules import Behaviour, RuleError, behaviour, read_rules
 from tests.support.fake_llama.server import Server
+from tests.support.fake_llama.service import Parts
 from tests.support.fake_llama.slots import Slots
 
 if TYPE_CHECKING:
@@ -104,19 +107,11 @@ def _run(
     plan = Plan(arguments, told, build, machine)
     failures = MemoryFailures(told.oom, plan, machine, engine_log, process)
     slots = Slots(plan.slot_count)
-    chat = Chat(
-        plan,
-        told,
-        build,
-        slots=slots,
-        failures=failures,
-        log=engine_log,
-        process=process,
-        clock=clock,
-        events=events,
-        reasons=environment.get("FAKE_REASONING", "0") not in ("", "0"),
-    )
-    server = Server(arguments, plan, told, build, chat=chat, slots=slots, log=engine_log)
+    reasons = environment.get("FAKE_REASONING", "0") not in ("", "0")
+    completer = Completer(plan, told, first_token_counts=build.first_token_counts, reasons=reasons)
+    parts = Parts(plan, told, build, slots, completer, failures, engine_log, process, clock, events)
+    chat, raw = Chat(parts), RawCompletion(parts)
+    server = Server(arguments, plan, told, build, chat=chat, raw=raw, slots=slots, log=engine_log)
     _greet(arguments, machine, engine_log)
     if not server.bind():
         port = arguments.integer("port", 8080)

@@ -122,9 +122,14 @@ class Plan:
         return Path(self.model).stat().st_size / _MIB
 
     @property
+    def cache_types(self) -> tuple[str, str]:
+        """Of K and of V."""
+        text = self._arguments.text
+        return text("cache-type-k", "f16"), text("cache-type-v", "f16")
+
+    @property
     def kv_mib(self) -> float:
-        arguments = self._arguments
-        bits = [_TYPE_BITS[arguments.text(f"cache-type-{half}", "f16")] for half in "kv"]
+        bits = [_TYPE_BITS[kind] for kind in self.cache_types]
         return self.n_ctx_total * _KV_F16_BYTES * sum(bits) / 32 / _MIB
 
     @property

@@ -25,6 +25,7 @@ _REQUEST_ASSERT = (
     "/src/llama.cpp/ggml/src/ggml-backend-meta.cpp:1884: GGML_ASSERT(split_state.n_segments == 1) failed"
 )
 _ASSERTS = {"load": _LOAD_ASSERT, "warmup": _WARMUP_ASSERT, "request": _REQUEST_ASSERT}
+_ASSERTS["completion"] = _REQUEST_ASSERT
 
 
 class Clock:

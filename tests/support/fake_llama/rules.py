@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from tests.support.fake_llama.events import Events
 
 OOM_STAGES = ("weights", "kv", "compute", "compute-soft", "draft", "nccl", "runtime")
-HANGS = ("load", "load-talking", "first-token", "mid-stream", "after-idle")
-DEATHS = ("load", "warmup", "request")
+HANGS = ("load", "load-talking", "first-token", "mid-stream", "after-idle", "completion")
+DEATHS = ("load", "warmup", "request", "completion")
 CHAT = "/v1/chat/completions"
+_T = TypeVar("_T")
 
 
 class RuleError(Exception):
@@ -35,10 +36,22 @@ class Oom:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """When it dies: while loading, in the warm-up, or at its n-th completion request."""
+    """When it dies: while loading, in the warm-up, at its n-th chat request or n-th raw completion."""
 
     phase: str
     request: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Cold:
+    """So many chat requests after the start are so many times as fast as the rest."""
+
+    requests: int
+    factor: float
+
+    def __post_init__(self) -> None:
+        if self.factor <= 0:
+            raise RuleError("the factor of cold is above 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,7 @@ class Behaviour:
     signal: int | None = None
     die_in: Death | None = None
     hang: str | None = None
+    idle_s: float = 0.0
     ignore_sigterm: bool = False
     garbage: tuple[str, ...] = ()
     half_close: bool = False
@@ -65,6 +79,15 @@ class Behaviour:
     text: str | None = None
     router: bool = False
     timings_factor: float = 1.0
+    kl: float | None = None
+    nonsense: bool = False
+    cold: Cold | None = None
+
+    def __post_init__(self) -> None:
+        if self.idle_s and self.hang != "after-idle":
+            raise RuleError("idle_s stands beside hang: after-idle")
+        if self.kl is not None and self.kl < 0:
+            raise RuleError("kl is a divergence: 0 or more nats")
 
     @property
     def dies(self) -> bool:
@@ -130,8 +153,10 @@ def _behaviour(do: dict[str, Any]) -> Behaviour:
     if unknown := do.keys() - known:
         raise RuleError(f"a rule does {sorted(unknown)}; known are {sorted(known)}")
     if oom := do.get("oom"):
-        do["oom"] = Oom(**oom)
+        do["oom"] = _made(Oom, "oom", oom)
         _check("oom", do["oom"].stage, OOM_STAGES)
+    if cold := do.get("cold"):
+        do["cold"] = _made(Cold, "cold", cold)
     if die_in := do.get("die_in"):
         phase, _, request = die_in.partition(":")
         do["die_in"] = Death(phase, int(request or 1))
@@ -144,6 +169,13 @@ def _behaviour(do: dict[str, Any]) -> Behaviour:
     if "log" in do:
         do["log"] = (do["log"],) if isinstance(do["log"], str) else tuple(do["log"])
     return Behaviour(**do)
+
+
+def _made(kind: type[_T], key: str, fields_: Mapping[str, Any]) -> _T:
+    try:
+        return kind(**fields_)
+    except TypeError as error:
+        raise RuleError(f"{key}: {error}") from error
 
 
 def _check(key: str, value: str, legal: tuple[str, ...]) -> None:

@@ -7,7 +7,9 @@ import threading
 from typing import TYPE_CHECKING
 
 from tests.support.fake_llama import answers
+from tests.support.fake_llama.completion import BadRequestError, read_tokens
 from tests.support.fake_llama.connection import CUT_JSON, ClientGoneError, Connection
+from tests.support.fake_llama.raw_completion import PATHS as RAW_PATHS
 from tests.support.fake_llama.rules import CHAT
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from tests.support.fake_llama.connection import Request
     from tests.support.fake_llama.log import Log
     from tests.support.fake_llama.plan import Plan
+    from tests.support.fake_llama.raw_completion import RawCompletion
     from tests.support.fake_llama.rules import Behaviour
     from tests.support.fake_llama.slots import Slots
 
@@ -35,6 +38,7 @@ class Server:
         build: Build,
         *,
         chat: Chat,
+        raw: RawCompletion,
         slots: Slots,
         log: Log,
     ) -> None:
@@ -43,6 +47,7 @@ class Server:
         self._behaviour = behaviour
         self._build = build
         self._chat = chat
+        self._raw = raw
         self._slots = slots
         self._log = log
         self._keys = [key for key in arguments.text("api-key", "").split(",") if key]
@@ -93,8 +98,23 @@ class Server:
             _refuse(connection, 401, "authentication_error", "Invalid API Key")
         elif not self.ready.is_set():
             _refuse(connection, 503, "unavailable_error", "Loading model")
-        elif request.path == CHAT and request.method == "POST" and not self._plan.is_router:
+        elif request.method == "POST" and not self._plan.is_router:
+            self._post(connection, request)
+        else:
+            self._get(connection, request)
+
+    def _post(self, connection: Connection, request: Request) -> None:
+        if request.path == CHAT:
             self._chat.serve(connection, request)
+        elif request.path in RAW_PATHS:
+            self._raw.serve(connection, request)
+        elif request.path == "/tokenize" and request.path not in self._behaviour.garbage:
+            try:
+                tokens = read_tokens(request.body)
+            except BadRequestError as error:
+                _refuse(connection, 400, error.kind, error.message)
+            else:
+                connection.send(200, answers.dump({"tokens": tokens}))
         else:
             self._get(connection, request)
 
