@@ -29,7 +29,7 @@ def demo_argv(rpc: str, *, study: str = "demo", budget: str = BUDGET) -> list[st
         *("--space", "demo", "--study", study, "--results", str(ROOT / "results")),
         *("--context", "8192", "--prompts", "short", "--tokens", "64", "--requests", "3"),
         *("--device-memory", f"RPC0={FAST_LIMIT_BYTES // 2**20}"),
-        *("--facts", str(ROOT / "results" / "demo-facts"), "--budget", budget, "--yes"),
+        *("--facts", str(ROOT / "results" / "demo-facts"), "--budget", budget, "--quality", "2s", "--yes"),
         *("--", "--rpc", rpc),
     ]
 

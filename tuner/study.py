@@ -32,8 +32,9 @@ from tuner.core.launch import LaunchResult
 from tuner.core.memory.learned import Observation
 from tuner.core.memory.words import NotLaunched
 from tuner.core.outcome import TrialState
-from tuner.core.trial import TrialRecord
+from tuner.core.trial import SEARCHING, Errand, Purpose, TrialRecord
 from tuner.errors import StudyError
+from tuner.search.confirmation.state import Confirmation
 from tuner.search.dimensions import Categorical, Coordinate, Dimension, Integer
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 _IDENTITY, _CANDIDATE, _REFERENCE, _RESULT, _WALL = "identity", "candidate", "reference", "result", "wall_s"
 _FACTS, _ARGV, _ENVIRONMENT = "facts", "argv", "environment"
 _NOT_LAUNCHED, _ESTIMATES, _MEMORY_BEFORE = "not_launched", "estimates", "memory_before"
+_ERRAND, _CONFIRMATION = "errand", "confirmation"
 _FORMAT = "format"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _UNREADABLE = (optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError, RuntimeError)
@@ -149,6 +151,7 @@ class StudyStore:
         *,
         argv: Sequence[str],
         environment: Mapping[str, str],
+        errand: Errand = SEARCHING,
     ) -> int:
         """Record that a trial is about to be launched, in one commit.
 
@@ -157,6 +160,7 @@ class StudyStore:
             place: Where it lies in the search space; empty for a reference.
             argv: The command as a user would run it.
             environment: Environment variables that belong to the command.
+            errand: What it is launched for.
 
         Returns:
             Its number.
@@ -168,6 +172,8 @@ class StudyStore:
         }
         if spec.candidate is not None:
             attributes[_CANDIDATE] = spec.candidate.to_json()
+        if errand != SEARCHING:
+            attributes[_ERRAND] = [errand.purpose.value, errand.round, errand.block]
         template = create_trial(
             state=OptunaState.RUNNING,
             params={dimension.name: value for dimension, value in place},
@@ -231,6 +237,16 @@ class StudyStore:
                 _ESTIMATES, {str(number): estimate for number, estimate in estimates_tok_s.items()}
             )
 
+    def note_confirmation(self, confirmation: Confirmation) -> None:
+        """Record where the confirmation stands."""
+        with self._writing():
+            self._study.set_user_attr(_CONFIRMATION, confirmation.to_json())
+
+    def confirmation(self) -> Confirmation | None:
+        """Where the confirmation stands; None where none has begun."""
+        document = self._study.user_attrs.get(_CONFIRMATION)
+        return None if document is None else Confirmation.from_json(document)
+
     def memory_before(self, known: Sequence[Observation]) -> tuple[Observation, ...]:
         """What was known of the rig's memory when the study began; `known` if it begins now.
 
@@ -252,9 +268,9 @@ class StudyStore:
         ]
 
     def sampler(self, seed: int) -> TpeSampler:
-        """Optuna's TPE over what the record holds now."""
+        """Optuna's TPE over what the search has launched so far."""
         trials = self._study.get_trials(deepcopy=False)
-        ended = [trial for trial in trials if trial.state.is_finished()]
+        ended = [t for t in trials if t.state.is_finished() and _ERRAND not in t.user_attrs]
         return TpeSampler(ended, seed=seed)
 
 
@@ -333,7 +349,12 @@ def _record(trial: FrozenTrial) -> TrialRecord:
         environment=MappingProxyType(dict(attributes.get(_ENVIRONMENT, {}))),
         result=LaunchResult.from_json(result) if ended and result is not None else None,
         wall_s=attributes.get(_WALL, 0.0),
+        errand=_errand(attributes.get(_ERRAND)),
     )
+
+
+def _errand(row: Sequence[Any] | None) -> Errand:
+    return SEARCHING if row is None else Errand(Purpose(row[0]), int(row[1]), int(row[2]))
 
 
 def _distribution(dimension: Dimension) -> BaseDistribution:

@@ -33,6 +33,7 @@ def main() -> int:
         argv = [sys.executable, "-m", "tuner", "tune", str(model), "--server", str(engine.path)]
         argv += ["--launches", str(launches), "--requests", "2", "--tokens", "8", "--prompts", "short"]
         argv += ["--results", name, "--study", "bench", "--facts", name, "--yes"]
+        argv += ["--confirm", "0", "--endure", "off", "--quality", "off"]
         environment = {**engine.environment(), "TMPDIR": name}
         process = subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)

@@ -85,7 +85,10 @@ def test_a_sane_sample_differs_in_nothing() -> None:
             {"wall_s": 10.2, "predicted_ms": 1000.0},
             "the server says 1.00 s for what took 10.00 s by our clock",
         ),
-        ({"predicted_ms": 1701.0}, "the server says 1.70 s, the whole request took 1.20 s by our clock"),
+        (
+            {"wall_s": 1.2, "predicted_ms": 1701.0},
+            "the server says 1.70 s, the whole request took 1.20 s by our clock",
+        ),
     ],
 )
 def test_timings_that_cannot_be(changes: dict[str, Any], says: str) -> None:

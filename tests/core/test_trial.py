@@ -14,7 +14,7 @@ from tests.support.trials import a_record, ended, measured
 from tuner.core.candidate import Candidate
 from tuner.core.launch import ENGINE_DEFAULT, LaunchResult
 from tuner.core.outcome import Kind, TrialState
-from tuner.core.trial import best_of
+from tuner.core.trial import Errand, Purpose, best_of, disqualified, searched
 
 if TYPE_CHECKING:
     from tuner.core.trial import TrialRecord
@@ -130,3 +130,59 @@ def test_an_estimate_does_not_let_win_what_may_not() -> None:
     assert best is not None
     assert best.number == 0
     assert best_of(records[1:]) is None
+
+
+# --- what a launch was made for
+
+
+OTHER = Candidate.of({"ubatch-size": 1024})
+
+
+def test_a_trial_was_searched_unless_it_says_otherwise() -> None:
+    record = a_record(0, CANDIDATE, measured(40.0))
+    assert record.errand == Errand(Purpose.SEARCH, 0, 0)
+    assert searched([record]) == [record]
+
+
+@pytest.mark.parametrize("purpose", [Purpose.CONFIRM, Purpose.SOAK, Purpose.ENDURE])
+def test_only_what_was_searched_can_be_the_best(purpose: Purpose) -> None:
+    errand = Errand(purpose, 1, 2)
+    records = [
+        a_record(0, CANDIDATE, measured(40.0)),
+        a_record(1, CANDIDATE, measured(60.0), errand=errand),
+        a_record(2, OTHER, measured(42.0)),
+        a_record(3, OTHER, None, errand=errand),
+    ]
+    assert [record.number for record in searched(records)] == [0, 2]
+    best = best_of(records)
+    assert best is not None
+    assert best.number == 2
+    assert best_of([records[1], records[3]]) is None
+
+
+def test_a_confirmation_that_fails_takes_nothing_from_the_search() -> None:
+    failed = a_record(1, CANDIDATE, ended(Kind.CRASHED), errand=Errand(Purpose.CONFIRM, 1))
+    best = best_of([a_record(0, CANDIDATE, measured(40.0)), failed])
+    assert best is not None
+    assert best.number == 0
+    assert disqualified([failed]) == {}
+
+
+@pytest.mark.parametrize("purpose", [Purpose.SOAK, Purpose.ENDURE])
+def test_who_does_not_survive_a_soak_is_not_the_best(purpose: Purpose) -> None:
+    records = [
+        a_record(0, CANDIDATE, measured(60.0)),
+        a_record(1, OTHER, measured(40.0)),
+        a_record(2, CANDIDATE, ended(Kind.CRASHED), errand=Errand(purpose, 1)),
+    ]
+    assert disqualified(records) == {CANDIDATE.key(): "crashed: a line about crashed"}
+    best = best_of(records)
+    assert best is not None
+    assert best.number == 1
+    assert best_of([records[0], records[2]]) is None
+
+
+@pytest.mark.parametrize("kind", [Kind.NONE, Kind.STOPPED, Kind.DISTURBED, Kind.RPC_LOST, None])
+def test_a_soak_that_ended_by_no_fault_of_its_own_says_nothing(kind: Kind | None) -> None:
+    result = None if kind is None else measured(40.0, kind) if kind is Kind.NONE else ended(kind)
+    assert disqualified([a_record(2, CANDIDATE, result, errand=Errand(Purpose.SOAK, 1))]) == {}

@@ -14,6 +14,7 @@ from tuner.core.candidate import Candidate
 from tuner.core.launch import LaunchSpec
 from tuner.core.outcome import Kind, Phase, Stage
 from tuner.engine.device_watch import DeviceWatch
+from tuner.runs.works.benchmark import Benchmark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -145,9 +146,9 @@ def test_port_that_was_taken_in_between_is_no_fault_of_the_candidate(bench: Benc
             spec,
             replace(plan, argv=tuple(argv)),
             WORKLOAD,
+            Benchmark(WORKLOAD, spec.asked, bench.samples.append),
             log_path=bench.log_path,
             on_spawn=lambda *_: None,
-            on_sample=bench.samples.append,
             interrupts=NeverInterrupted(),
         )
     assert result.outcome.kind is Kind.PORT_IN_USE

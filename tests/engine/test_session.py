@@ -17,6 +17,7 @@ from tuner.core.launch import LaunchResult, LaunchSpec
 from tuner.core.outcome import Kind, Phase, Stage
 from tuner.engine import session as session_module
 from tuner.engine.device_watch import DeviceWatch
+from tuner.runs.works.benchmark import Benchmark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,9 +48,9 @@ def run_beside(bench: Bench, url: str) -> LaunchResult:
         spec,
         replace(plan, port=int(url.rpartition(":")[2])),
         WORKLOAD,
+        Benchmark(WORKLOAD, spec.asked, bench.samples.append),
         log_path=bench.log_path,
         on_spawn=lambda pid, started_at: bench.spawned.append((pid, started_at)),
-        on_sample=bench.samples.append,
         interrupts=NeverInterrupted(),
     )
 

@@ -65,7 +65,8 @@ def tune(tmp_path: Path, llama_server_path: Path, smollm2_path: Path, rpc_pair: 
             *("--space", str(space), "--study", "pair", "--results", str(tmp_path), "--context", "8192"),
             # more than it has, so that it is launched what cannot fit
             *("--device-memory", "RPC0=300", "--prompts", "short", "--facts", str(tmp_path / "facts")),
-            *("--requests", "2", "--tokens", "24", "--yes", *options),
+            *("--requests", "2", "--tokens", "24", "--yes"),
+            *("--confirm", "0", "--endure", "off", "--quality", "off", *options),
             *("--", "--rpc", rpc_pair.endpoints),
         ]
 

@@ -25,7 +25,7 @@ from tuner.core.monitoring import RigReport
 from tuner.core.outcome import Kind, Outcome
 from tuner.core.telemetry import GpuSummary
 from tuner.errors import EngineError, ResultsError, RigError
-from tuner.runs import tune as tune_module
+from tuner.runs import launching as launching_module
 from tuner.runs.trial_folder import TrialFolder
 from tuner.search.coordinates import coordinates
 from tuner.study import StudyStore
@@ -134,7 +134,7 @@ def test_launch_that_the_machine_slept_in_comes_again(
         def slept_s(self) -> float | None:
             return 7200.0 if len(run.launched) == 1 else None
 
-    monkeypatch.setattr(tune_module, "SleepWatch", Slept)
+    monkeypatch.setattr(launching_module, "SleepWatch", Slept)
     run.go(2, starts=(128,))
     assert run.launched == [ONE, ONE]
     assert kinds(run.store.records()) == [Kind.DISTURBED, Kind.NONE]
@@ -218,7 +218,7 @@ def test_full_disk_ends_the_run_before_a_launch(run: PlayedRun, monkeypatch: pyt
         if len(run.launched) == 1:
             raise ResultsError(f"{folder}: 3 MiB are free")
 
-    monkeypatch.setattr(tune_module, "check_room", check_room)
+    monkeypatch.setattr(launching_module, "check_room", check_room)
     with pytest.raises(ResultsError, match="3 MiB are free"):
         run.go(starts=(128, 256))
     assert kinds(run.store.records()) == [Kind.NONE]

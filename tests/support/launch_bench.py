@@ -19,6 +19,7 @@ from tuner.engine.device_watch import DeviceWatch
 from tuner.engine.environment import server_environment
 from tuner.engine.gguf import read_model
 from tuner.engine.launcher import Launcher
+from tuner.runs.works.benchmark import Benchmark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -100,9 +101,9 @@ class Bench:
             spec,
             self.launcher.plan(spec),
             WORKLOAD,
+            Benchmark(WORKLOAD, spec.asked, on_sample or self.samples.append),
             log_path=self.log_path,
             on_spawn=lambda pid, started_at: self.spawned.append((pid, started_at)),
-            on_sample=on_sample or self.samples.append,
             interrupts=interrupts or NeverInterrupted(),
             limit_s=limit_s,
         )

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING
 
 from tests.support.launch_bench import WORKLOAD, NeverInterrupted
 from tests.support.models import splits_of
+from tests.support.played_server import PlayedServer, ServerDied
 from tests.support.trials import measured
 from tuner.core.identity import Part, StudyIdentity
 from tuner.core.launch import CURRENT, ENGINE_DEFAULT, LaunchPlan, LaunchResult, LaunchSpec
 from tuner.core.memory.learned import Learned, Observation
 from tuner.core.memory.predict import Predictor
 from tuner.core.monitoring import RigReport
-from tuner.core.outcome import Kind, Outcome, Phase
+from tuner.core.outcome import Kind, Outcome
 from tuner.core.rig import Device
 from tuner.core.space import Choice, SearchSpace
 from tuner.runs.budget import Budget
-from tuner.runs.tune import Ending, TunePlan, TuneRun
+from tuner.runs.launching import LaunchRules
+from tuner.runs.proving import Proof
+from tuner.runs.tune import TunePlan, TuneRun
+from tuner.runs.works.benchmark import Benchmark
 from tuner.search.coordinates import BoundSpace, complete
 from tuner.search.memory_gate import MemoryGate
 from tuner.search.strategy import Search
@@ -31,8 +35,11 @@ if TYPE_CHECKING:
     from tuner.core.candidate import Candidate
     from tuner.core.interrupt import Interrupts
     from tuner.core.measurement import Sample
+    from tuner.core.quality import NextToken
     from tuner.core.trial import TrialRecord
-    from tuner.core.workload import Workload
+    from tuner.core.work import RunningServer, Work
+    from tuner.core.workload import Prompt, Workload
+    from tuner.runs.ending import Ending
 
 IDENTITY = StudyIdentity({"model": Part("m1", "a.gguf"), "engine": Part("e1", "build 11434")})
 BOUND = BoundSpace(
@@ -45,6 +52,7 @@ DEFAULT, USERS = LaunchSpec(None, ENGINE_DEFAULT), LaunchSpec(None, CURRENT)
 DEVICES = (Device("CUDA0", "RTX 5080", 16303, 15900),)
 RESERVE_MIB = {"CUDA0": 326}
 PID = 4242
+STOPPED = Outcome(Kind.STOPPED, evidence="asked to stop")
 
 
 def candidate(ubatch_size: int) -> Candidate:
@@ -59,6 +67,8 @@ class Launched:
     key: str
     limit_s: float | None
     slowest_load_s: float | None
+    work: str
+    """`Benchmark`, `Soak` or `Endurance`."""
 
 
 @dataclass
@@ -68,6 +78,14 @@ class PlayedLauncher:
     results: dict[str, list[LaunchResult]] = field(default_factory=lambda: defaultdict(list))
     launched: list[Launched] = field(default_factory=list)
     plays: Callable[[LaunchSpec], LaunchResult] = lambda _spec: measured(50.0)
+    server: Callable[[LaunchSpec, LaunchResult], RunningServer] = lambda _spec, result: AnsweringServer(
+        list(result.samples)
+    )
+    """What benchmarks are done with."""
+    tested: Callable[[LaunchSpec, Work], RunningServer] = lambda _spec, _work: PlayedServer(slot_context=2048)
+    """What soaks and endurances are done with."""
+    stops: Callable[[Launched], bool] = lambda _launched: False
+    """Whether somebody asks to stop during that launch; it ends as it would have, but as stopped."""
     meanwhile: Callable[[Path], object] = lambda _log_path: None
     """What happens while a server runs; is told where its log goes."""
 
@@ -87,10 +105,10 @@ class PlayedLauncher:
         spec: LaunchSpec,
         plan: LaunchPlan,
         workload: Workload,
+        work: Work,
         *,
         log_path: Path,
         on_spawn: Callable[[int, float], None],
-        on_sample: Callable[[Sample], str | None],
         interrupts: Interrupts,
         limit_s: float | None = None,
         slowest_load_s: float | None = None,
@@ -98,16 +116,66 @@ class PlayedLauncher:
         assert plan.argv[:2] == ("llama-server", spec.key)
         assert workload is WORKLOAD
         assert not interrupts.requested
-        self.launched.append(Launched(spec.key, limit_s, slowest_load_s))
+        launched = Launched(spec.key, limit_s, slowest_load_s, type(work).__name__)
+        self.launched.append(launched)
         self.meanwhile(log_path)
         on_spawn(PID, 1000.5)
+        result = self._benchmark(spec, work) if isinstance(work, Benchmark) else self._test(spec, work)
+        return replace(result, outcome=STOPPED) if self.stops(launched) else result
+
+    def _benchmark(self, spec: LaunchSpec, work: Work) -> LaunchResult:
         told = self.results[spec.key]
         result = told.pop(0) if told else self.plays(spec)
-        for n, sample in enumerate(result.samples, 1):
-            if (hopeless := on_sample(sample)) is not None:
-                given_up = Outcome(Kind.PRUNED, phase=Phase.BENCHMARK, evidence=hopeless)
-                return replace(result, outcome=given_up, samples=result.samples[:n])
-        return result
+        try:
+            outcome = work.do(self.server(spec, result))
+        except CutOffError:
+            outcome = result.outcome
+        if outcome is None or not result.outcome.policy.measured:
+            outcome = result.outcome
+        return replace(result, outcome=outcome, samples=tuple(work.samples))
+
+    def _test(self, spec: LaunchSpec, work: Work) -> LaunchResult:
+        try:
+            outcome = work.do(self.tested(spec, work))
+        except ServerDied as death:
+            outcome = Outcome(Kind.CRASHED, evidence=str(death))
+        return LaunchResult(outcome or Outcome())
+
+
+class CutOffError(Exception):
+    """The played server has no more answers."""
+
+
+@dataclass
+class AnsweringServer:
+    """Gives the samples that it is told, in order, and no others."""
+
+    answers: list[Sample]
+    slots: int = 1
+    slot_context: int | None = 2048
+
+    def ask(self, _prompt: Prompt, _max_tokens: int) -> Sample:
+        if not self.answers:
+            raise CutOffError
+        return self.answers.pop(0)
+
+    def ask_together(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Sample]:
+        return [self.ask(prompt, max_tokens) for prompt in prompts]
+
+    def next_token(self, _text: str) -> NextToken | None:
+        return None
+
+    def count_tokens(self, _text: str) -> int | None:
+        return None
+
+    def idle(self, _seconds: float) -> None:
+        pass
+
+    def free_mib(self) -> dict[str, int]:
+        return {}
+
+    def host_mib(self) -> float | None:
+        return None
 
 
 @dataclass
@@ -178,6 +246,8 @@ class PlayedRun:
     devices: tuple[Device, ...] = DEVICES
     known: tuple[Observation, ...] = ()
     """What the rig's file holds of its memory."""
+    quality_s: float | None = None
+    """How long answers are looked at; None not to look."""
     store: StudyStore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -191,6 +261,10 @@ class PlayedRun:
         references: tuple[LaunchSpec, ...] = (),
         starts: tuple[int, ...] = (),
         worthwhile: float = 0.0,
+        confirm_blocks: int = 0,
+        soak: bool = False,
+        endure_s: float | None = None,
+        gaps_s: tuple[float, ...] = (),
     ) -> Ending:
         """Run, with `ubatch-size` of what is tried first."""
         memory = MemoryGate(
@@ -200,19 +274,23 @@ class PlayedRun:
             source="e1/m1",
         )
         plan = TunePlan(
-            bound=self.bound,
+            rules=LaunchRules(
+                bound=self.bound,
+                workload=WORKLOAD,
+                devices=self.devices,
+                reserve_mib=RESERVE_MIB,
+                memory=memory,
+                noted_environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+            ),
             references=references,
             starts=tuple((f"start {size}", candidate(size)) for size in starts),
             candidate_spec=LaunchSpec,
-            workload=WORKLOAD,
             budget=Budget(seconds, launches),
-            devices=self.devices,
-            reserve_mib=RESERVE_MIB,
-            memory=memory,
             search=Search(self.bound, memory, bandwidths={}),
             worthwhile=worthwhile,
-            noted_environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
             seed=1,
+            quality_s=self.quality_s,
+            proof=Proof(confirm_blocks, soak, endure_s, gaps_s),
         )
         return TuneRun(
             plan,

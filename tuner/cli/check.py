@@ -15,9 +15,9 @@ from rich.console import Console
 from tuner.cli.check_screen import memory_table
 from tuner.cli.checkup_screen import checkup_screen
 from tuner.cli.study_folder import DATABASE, find_study
-from tuner.core.trial import best_of
 from tuner.errors import PlatformError, StudyError
-from tuner.report.best import shell_command
+from tuner.report.best import shell_command, shown
+from tuner.search.confirmation.result import winner_of
 
 FOUND_SOMETHING = 1
 
@@ -95,7 +95,10 @@ def _command_of(text: str, results: Path) -> tuple[str, Path | None]:
     from tuner.study import StudyStore  # noqa: PLC0415 - Optuna takes a second that a command does not need
 
     folder = find_study(text, results)
-    winner = best_of(StudyStore.open(folder / DATABASE).records())
-    if winner is None:
+    store = StudyStore.open(folder / DATABASE)
+    records, confirmation = store.records(), store.confirmation()
+    key = winner_of(confirmation, records)
+    if key is None:
         raise StudyError(f"{folder}: nothing was measured yet, so there is no command to look at")
+    winner = shown(key, records, confirmation)
     return shell_command(winner.argv, winner.environment), Path(winner.argv[0])

@@ -45,7 +45,7 @@ def export(
     """Write the best configuration of a study."""
     folder = find_study(study, results)
     store = StudyStore.open(folder / DATABASE)
-    document = best_document(store.records(), store.facts, date=now())
+    document = best_document(store.records(), store.facts, date=now(), confirmation=store.confirmation())
     if document is None:
         raise StudyError(f"{folder}: nothing was measured yet, so there is nothing to export")
     check_best(document)

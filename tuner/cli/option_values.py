@@ -15,18 +15,22 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
 _TOKENS = re.compile(r"(\d+(?:\.\d+)?)([kK]?)")
 
 
-def duration_s(text: str) -> float:
+def duration_s(text: str, option: str = "--budget") -> float:
     """Seconds of `8h`, `90m`, `1h30m`, `45s`.
+
+    Args:
+        text: As typed.
+        option: Whose value it is.
 
     Raises:
         UsageError: It is no duration above 0.
     """
     parts = _DURATION.findall(text.strip())
     if not parts or _DURATION.sub("", text).strip():
-        raise UsageError(f"--budget: {text!r} is no duration; write 8h, 90m, 1h30m or 45s")
+        raise UsageError(f"{option}: {text!r} is no duration; write 8h, 90m, 1h30m or 45s")
     seconds = sum(float(number) * _UNIT_S[unit] for number, unit in parts)
     if seconds <= 0:
-        raise UsageError("--budget: must be above 0")
+        raise UsageError(f"{option}: must be above 0")
     return seconds
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from tuner.cli.screen import duration
 from tuner.core.launch import ENGINE_DEFAULT
-from tuner.core.trial import best_of
+from tuner.core.outcome import Kind
+from tuner.core.trial import Purpose, best_of
 from tuner.report.best import shell_command
+from tuner.report.proof import soaked_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,6 +48,9 @@ class LineProgress:
     def trial_ended(self, record: TrialRecord, records: Sequence[TrialRecord]) -> None:
         """A launch was recorded."""
         outcome, rates = record.outcome, record.rates
+        if record.errand.purpose in {Purpose.SOAK, Purpose.ENDURE}:
+            self._say(f"      {_soaked(record)}")
+            return
         if rates is None or rates.generation_tok_s is None:
             said = "no result" if outcome is None else f"{outcome.sentence()}: {outcome.evidence[:160]}"
             self._say(f"      {said}")
@@ -57,6 +62,9 @@ class LineProgress:
             parts.append(f"acceptance {rates.acceptance:.0%}")
         if outcome is not None and not outcome.policy.may_win:
             parts.append(f"{outcome.kind}: {outcome.evidence[:120]}")
+        if record.errand.purpose is Purpose.CONFIRM:
+            self._say("      " + ", ".join(parts))
+            return
         best = best_of(records)
         is_best = best is not None and best.number == record.number and record.reference is None
         if is_best:
@@ -73,6 +81,17 @@ class LineProgress:
         if self._budget.seconds is None:
             return duration(used_s)
         return f"{duration(max(self._budget.seconds - used_s, 0))} left"
+
+
+def _soaked(record: TrialRecord) -> str:
+    """What a winner went through, and how it came out."""
+    soaked, outcome = record.result and record.result.soak, record.outcome
+    said = "no result" if outcome is None else outcome.sentence()
+    if outcome is not None and outcome.kind is Kind.NONE:
+        said = "survived"
+    elif outcome is not None:
+        said += f": {outcome.evidence[:160]}"
+    return said if not soaked else f"{said}; {soaked_sentence(soaked)}"
 
 
 def _against(record: TrialRecord, records: Sequence[TrialRecord]) -> str:

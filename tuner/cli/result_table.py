@@ -7,16 +7,25 @@ from typing import TYPE_CHECKING, Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from tuner.core.launch import reference_name
+from tuner.core.launch import CURRENT, reference_name
 from tuner.core.memory.words import not_launched_sentences
 from tuner.core.monitoring import slow_links
-from tuner.core.trial import TrialRecord, best_of
-from tuner.report.best import shell_command
+from tuner.core.trial import Purpose, TrialRecord, best_of, disqualified, searched
+from tuner.report.best import shell_command, shown
+from tuner.report.proof import (
+    configuration,
+    confirmation_sentences,
+    endurance_document,
+    quality_document,
+    soak_document,
+)
+from tuner.search.confirmation.result import winner_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tuner.core.memory.words import NotLaunched
+    from tuner.search.confirmation.state import Confirmation
 
 
 def label(record: TrialRecord) -> str:
@@ -26,16 +35,17 @@ def label(record: TrialRecord) -> str:
     return reference_name(record.reference)
 
 
-def summary(records: Sequence[TrialRecord]) -> Table:
-    """The winner against each reference."""
-    winner = best_of(records)
+def summary(records: Sequence[TrialRecord], confirmation: Confirmation | None = None) -> Table:
+    """The winner against each reference; where they were confirmed, over all launches that did."""
+    winner = _winner(records, confirmation)
     table = Table(title="Result", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     table.add_column("configuration", overflow="fold")
     for name in ("tok/s", "prompt", "TTFT", "accept", "winner is"):
         table.add_column(name, justify="right", no_wrap=True)
-    last = {r.reference: r for r in records if r.reference is not None and r.outcome is not None}
-    for record in last.values():
+    last = {r.key: r for r in searched(records) if r.reference is not None and r.outcome is not None}
+    for key in last:
+        record = shown(key, records, confirmation)
         outcome = record.outcome
         failed = "" if outcome is None or outcome.policy.measured else f": {outcome.sentence()}"
         table.add_row("reference", label(record) + failed, *_cells(record), _times(winner, record))
@@ -45,7 +55,10 @@ def summary(records: Sequence[TrialRecord]) -> Table:
 
 
 def headline(
-    records: Sequence[TrialRecord], not_launched: Sequence[NotLaunched], facts: Mapping[str, Any]
+    records: Sequence[TrialRecord],
+    not_launched: Sequence[NotLaunched],
+    facts: Mapping[str, Any],
+    confirmation: Confirmation | None = None,
 ) -> list[str]:
     """What there is to say about the result, in sentences.
 
@@ -53,10 +66,11 @@ def headline(
         records: The study's trials.
         not_launched: Candidates that cannot fit.
         facts: The study's facts, for the names of its devices.
+        confirmation: Where its confirmation stands; None where it has none.
     """
-    winner = best_of(records)
+    winner = _winner(records, confirmation)
     lines = []
-    for record in records:
+    for record in searched(records):
         outcome = record.outcome
         if record.reference is not None and outcome is not None and not outcome.policy.measured:
             lines.append(f"{label(record).capitalize()} does not run here: {outcome.sentence()}.")
@@ -66,11 +80,77 @@ def headline(
         )
     elif winner.reference is not None:
         lines.append(f"Nothing was found that is faster than {label(winner)}.")
+    if winner is not None:
+        lines += _proof(winner, records, confirmation)
     names = {device["name"]: f"{device['name']} ({device['description']})" for device in facts["devices"]}
     lines += [f"{sentence}." for sentence in not_launched_sentences(not_launched, names)]
     lines += [f"{sentence}." for sentence in slow_links(records)]
     if winner is not None:
         lines += ["The command, without host and port:", shell_command(winner.argv, winner.environment)]
+    return lines
+
+
+def _winner(records: Sequence[TrialRecord], confirmation: Confirmation | None) -> TrialRecord | None:
+    key = winner_of(confirmation, records)
+    return None if key is None else shown(key, records, confirmation)
+
+
+def quality_lines(records: Sequence[TrialRecord]) -> list[str]:
+    """What KV types and split modes cost the answers; nothing where they were not compared."""
+    rows = quality_document(records)
+    if not rows:
+        return []
+    lines = ["Answers against the plain reference's, medians over launches (nats of next tokens):"]
+    for row in rows:
+        types = {row["cache_type_k"]: None, row["cache_type_v"]: None}
+        deep = "" if row["deep_kl_nats"] is None else f", deep {row['deep_kl_nats']:.2g}"
+        degraded = f", {row['degraded']} degraded" if row["degraded"] else ""
+        lines.append(
+            f"  {row['split_mode']}, kv {'/'.join(types)}: {row['kl_nats']:.2g}{deep}, same likeliest token "
+            f"{row['top1']:.0%} ({row['positions']} places, {row['launches']} launches{degraded})"
+        )
+    return lines
+
+
+def _users_answers(records: Sequence[TrialRecord]) -> list[str]:
+    """How the answers of the user's own command are; it may have a smaller cache than is searched."""
+    found = [
+        record.result.quality
+        for record in records
+        if record.reference == CURRENT and record.result is not None and record.result.quality is not None
+    ]
+    losses = [one.loss for one in found if one.loss is not None]
+    if not losses:
+        return []
+    text = f"The answers of your command: next tokens {losses[-1].judged_nats:.2g} nats off the plain reference's"
+    objection = found[-1].objection
+    return [f"{text}." if objection is None else f"{text}; as a candidate it could not win: {objection}."]
+
+
+def _proof(
+    winner: TrialRecord, records: Sequence[TrialRecord], confirmation: Confirmation | None
+) -> list[str]:
+    """What stands behind the winner."""
+    lines = [] if confirmation is None else confirmation_sentences(confirmation, records)
+    if not lines:
+        lines.append("Not confirmed: the winner was measured in the search alone, and may owe it to luck.")
+    lines += [
+        f"Disqualified: {configuration(key, records)}: {why}." for key, why in disqualified(records).items()
+    ]
+    quality = winner.result.quality if winner.result is not None else None
+    if quality is not None and quality.loss is not None:
+        lines.append(
+            f"Its answers: next tokens {quality.loss.judged_nats:.2g} nats off the plain reference's "
+            f"({quality.loss.positions} places, up to {quality.loss.deepest_tokens:,} tokens deep; "
+            f"noise {quality.noise_floor_nats:.2g}, bound {quality.bound_nats:.2g})."
+        )
+    lines += _users_answers(records)
+    soaked = soak_document(winner.key, records)
+    if soaked is not None:
+        lines.append(f"Soak: {soaked['sentence'] or soaked['outcome']}.")
+    endured = endurance_document(winner.key, records)
+    if endured is not None:
+        lines.append(f"Endurance: {endured['sentence']}.")
     return lines
 
 
@@ -86,6 +166,8 @@ def trials_table(records: Sequence[TrialRecord]) -> Table:
     for record in records:
         outcome = record.outcome
         said = "running, or cut off" if outcome is None else outcome.sentence()
+        if record.errand.purpose is not Purpose.SEARCH:
+            said = f"{said} ({record.errand.purpose})"
         style = "bold" if best is not None and record.number == best.number else None
         table.add_row(
             str(record.number), label(record), said, *_cells(record), f"{record.wall_s:.1f}", style=style

@@ -18,10 +18,10 @@ _GUESSED_TOK_S = 40.0
 def first_screen(assembly: Assembly) -> list[str]:
     """The lines to show before anything starts."""
     plan = assembly.plan
-    workload = plan.workload
+    workload = plan.rules.workload
     lines = ["Devices, in the engine's order:"]
     for device in assembly.rig.devices:
-        lines += _device(device, plan.reserve_mib[device.name])
+        lines += _device(device, plan.rules.reserve_mib[device.name])
     lines += [
         f"Engine: {assembly.engine.path}",
         f"  {assembly.engine.version} [{assembly.engine.digest[:12]}]",
@@ -30,8 +30,8 @@ def first_screen(assembly: Assembly) -> list[str]:
         + (f", {assembly.model.n_mtp_layers} MTP" if assembly.model.n_mtp_layers else ""),
         f"  {_fit(assembly)}",
         (
-            f"Search space: {plan.bound.space.name}, {assembly.context:,} tokens of context. "
-            f"{plan.bound.space.about}"
+            f"Search space: {plan.rules.bound.space.name}, {assembly.context:,} tokens of context. "
+            f"{plan.rules.bound.space.about}"
         ),
         (
             f"Workload: {len(workload.prompt_set.prompts)} prompts of {workload.prompt_set.name}, "
@@ -73,7 +73,7 @@ def _device(device: Device, reserve_mib: int) -> list[str]:
 def _fit(assembly: Assembly) -> str:
     """Whether weights and cache are smaller than what is free; the buffers are only known from a launch."""
     model, plan = assembly.model, assembly.plan
-    free_mib = sum(d.free_mib - plan.reserve_mib[d.name] for d in assembly.rig.devices)
+    free_mib = sum(d.free_mib - plan.rules.reserve_mib[d.name] for d in assembly.rig.devices)
     weights_mib = model.offloaded_bytes / 2**20
     cache_mib = [model.kv_bytes(assembly.context, bits, bits) / 2**20 for bits in (_F16_BITS, _Q8_0_BITS)]
     need = (
@@ -89,7 +89,7 @@ def _fit(assembly: Assembly) -> str:
 
 def _budget(assembly: Assembly) -> str:
     budget = assembly.plan.budget
-    workload = assembly.plan.workload
+    workload = assembly.plan.rules.workload
     a_launch_s = (
         2
         + assembly.model.size_bytes / _LOAD_BYTES_S

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from tuner.cli.result_table import headline, label, summary, trials_table
+from tuner.cli.result_table import headline, label, quality_lines, summary, trials_table
 from tuner.cli.study_folder import DATABASE, find_study
 from tuner.core.candidate import format_value
 from tuner.study import StudyStore
@@ -36,6 +36,7 @@ def show(
             rows.append(
                 {
                     "trial": record.number,
+                    "purpose": record.errand.purpose.value,
                     "configuration": label(record),
                     "outcome": None if outcome is None else outcome.kind.value,
                     "generation_tok_s": None if rates is None else rates.generation_tok_s,
@@ -50,8 +51,11 @@ def show(
         return
     console = Console()
     console.print(trials_table(records))
-    console.print(summary(records))
-    for line in headline(records, store.not_launched(), store.facts):
+    confirmation = store.confirmation()
+    console.print(summary(records, confirmation))
+    for line in headline(records, store.not_launched(), store.facts, confirmation):
+        typer.echo(line)
+    for line in quality_lines(records):
         typer.echo(line)
 
 

@@ -14,6 +14,8 @@ from tuner.core.workload import Thinking
 from tuner.errors import PlatformError
 
 DEFAULT_BUDGET = "8h"
+DEFAULT_BLOCKS = 8
+OFF = "off"
 
 
 def tune(
@@ -48,7 +50,7 @@ def tune(
         ),
     ] = None,
     launches: Annotated[
-        int | None, typer.Option(metavar="N", help="Launches for the study, references included.")
+        int | None, typer.Option(metavar="N", help="Launches of the search, references included.")
     ] = None,
     context: Annotated[
         str | None,
@@ -106,6 +108,26 @@ def tune(
             help="Stop when an improvement of so much has become unlikely; 0 spends the whole budget.",
         ),
     ] = 1.0,
+    confirm: Annotated[
+        int,
+        typer.Option(metavar="N", help="Confirm the winner with up to N launches a side; 0: not at all."),
+    ] = DEFAULT_BLOCKS,
+    quality: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME|off", help="Look so long at each launch's answers, against the reference's."
+        ),
+    ] = "10s",
+    min_kv: Annotated[
+        str, typer.Option("--min-kv", metavar="TYPE", help="The smallest KV type that is searched.")
+    ] = "q8_0",
+    endure: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME|off",
+            help="Put the winner to the test for so long; default: what is left of --budget.",
+        ),
+    ] = None,
     facts: Annotated[
         Path | None,
         typer.Option(
@@ -148,6 +170,11 @@ def tune(
         allow_p2p=allow_p2p,
         cool_to_c=cool_to,
         worthwhile=worthwhile / 100,
+        confirm_blocks=confirm,
+        quality_s=None if quality == OFF else duration_s(quality, "--quality"),
+        min_kv=min_kv,
+        soak=endure != OFF,
+        endure_s=None if endure in {None, OFF} else duration_s(str(endure), "--endure"),
         facts=facts,
         flags=tuple(flags or ()),
     )

@@ -29,7 +29,7 @@ from tuner.rig.monitor import RigMonitor
 from tuner.runs.interrupt import SignalInterrupts
 from tuner.runs.orphans import end_orphans
 from tuner.runs.trial_folder import remove_half_written, write_json
-from tuner.runs.tune import Ending, TuneRun
+from tuner.runs.tune import TuneRun
 from tuner.study import StudyStore, TpeSampler
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tuner.cli.build.options import TuneOptions
     from tuner.core.memory.learned import Observation
     from tuner.rig.memory_facts import MemoryFacts
+    from tuner.runs.ending import Ending
 
 NOTHING_MEASURED = 1
 
@@ -123,7 +124,7 @@ def _publisher(store: StudyStore, path: Path) -> Callable[[Sequence[TrialRecord]
     written: list[object] = []
 
     def publish(records: Sequence[TrialRecord]) -> None:
-        document = best_document(records, store.facts, date=now())
+        document = best_document(records, store.facts, date=now(), confirmation=store.confirmation())
         if document is None:
             return
         content = {key: value for key, value in document.items() if key != "date"}
@@ -159,9 +160,10 @@ def _conclude(ending: Ending, store: StudyStore, folder: Path) -> None:
 
 def _show_result(store: StudyStore, folder: Path) -> None:
     records = store.records()
+    confirmation = store.confirmation()
     with contextlib.suppress(OSError):  # as in _say
-        Console().print(summary(records))
-    for line in headline(records, store.not_launched(), store.facts):
+        Console().print(summary(records, confirmation))
+    for line in headline(records, store.not_launched(), store.facts, confirmation):
         _say(line)
     if best_of(records) is not None:
         _say(f"Written: {folder / BEST}")
@@ -172,11 +174,11 @@ def _print_launches(assembly: Assembly) -> None:
     typer.echo("Would be launched first, in this order; then what the search proposes:")
     specs = [(spec.label, spec) for spec in plan.references]
     specs += [(why, plan.candidate_spec(candidate)) for why, candidate in plan.starts]
-    bound = plan.bound
+    bound = plan.rules.bound
     first = plan.search.propose(
         (),
         lambda one: broken_rule(bound.space, one.options) is not None,
-        lambda one: plan.memory.excess(one) is not None,
+        lambda one: plan.rules.memory.excess(one) is not None,
         lambda: TpeSampler([], seed=plan.seed),
     )
     if first is not None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tuner.core.asked import Asked
 from tuner.core.measurement import Sample
 from tuner.core.outcome import Kind, Outcome, Phase, Stage
+from tuner.core.quality import Quality
+from tuner.core.soak import Soaked
 from tuner.core.telemetry import GpuSummary
 
 if TYPE_CHECKING:
@@ -101,6 +103,10 @@ class LaunchResult:
     """What was free on each device after the last request, where the driver says."""
     telemetry: Mapping[str, GpuSummary] = field(default_factory=lambda: MappingProxyType({}))
     """What the driver said of each card while it was measured."""
+    quality: Quality | None = None
+    """How its answers compare with the reference's; None where they were not compared."""
+    soak: Soaked | None = None
+    """What it went through; None where it was only measured."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `from_json` is the inverse."""
@@ -127,6 +133,8 @@ class LaunchResult:
             "buffers_mib": dict(self.buffers_mib),
             "free_mib": dict(self.free_mib),
             "telemetry": {device: summary.to_json() for device, summary in self.telemetry.items()},
+            "quality": None if self.quality is None else self.quality.to_json(),
+            "soak": None if self.soak is None else self.soak.to_json(),
         }
 
     @classmethod
@@ -139,6 +147,7 @@ class LaunchResult:
             ValueError: A word is none of ours.
         """
         said = document["outcome"]
+        quality, soak = document.get("quality"), document.get("soak")  # older studies have none
         return cls(
             outcome=Outcome(
                 kind=Kind(said["kind"]),
@@ -160,4 +169,6 @@ class LaunchResult:
             telemetry=MappingProxyType(
                 {device: GpuSummary.from_json(row) for device, row in document["telemetry"].items()}
             ),
+            quality=None if quality is None else Quality.from_json(quality),
+            soak=None if soak is None else Soaked.from_json(soak),
         )

@@ -104,6 +104,19 @@ BASE_OPTIONS: dict[str, Value] = {
 #: Options that only mean something while drafts are on.
 DRAFT_OPTIONS = frozenset(name for name in OPTIONS if name.startswith("spec-") and name != "spec-type")
 
+#: Types of a KV cache and the bits of an element, scales included (ggml-common.h).
+KV_BITS: dict[str, float] = {
+    "f32": 32.0,
+    "f16": 16.0,
+    "bf16": 16.0,
+    "q8_0": 8.5,
+    "q5_1": 6.0,
+    "q5_0": 5.5,
+    "q4_1": 5.0,
+    "iq4_nl": 4.5,
+    "q4_0": 4.5,
+}
+
 #: Kinds of drafts that come from a model of their own.
 NEEDS_DRAFT_MODEL = frozenset({"draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark"})
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tuner.core.candidate import format_value
-from tuner.core.options import NEEDS_DRAFT_MODEL, OPTIONS, Value, is_environment
+from tuner.core.options import KV_BITS, NEEDS_DRAFT_MODEL, OPTIONS, Value, is_environment
 from tuner.core.space import Cap, Choice, Condition, Parameter, SearchSpace, Split, Start
 from tuner.errors import SpaceError
 
@@ -33,6 +33,8 @@ class Abilities:
     user_options: frozenset[str]
     """Options that the user's own flags set on every launch."""
     allow_p2p: bool
+    least_kv: str = "q4_0"
+    """The smallest type that the KV cache may have."""
 
     @property
     def has_cuda(self) -> bool:
@@ -108,9 +110,13 @@ def _no_option(name: str, abilities: Abilities) -> str | None:
 
 def _no_value(name: str, value: Value, abilities: Abilities) -> str | None:
     """Why a value cannot be had; None where it can."""
-    why = {"split-mode": _no_split_mode, "spec-type": _no_spec_type}.get(name, _nothing_against)(
-        value, abilities
-    )
+    against = {
+        "split-mode": _no_split_mode,
+        "spec-type": _no_spec_type,
+        "cache-type-k": _no_kv_type,
+        "cache-type-v": _no_kv_type,
+    }
+    why = against.get(name, _nothing_against)(value, abilities)
     if why is not None:
         return why
     if name == "spec-draft-device" and value not in abilities.device_names:
@@ -135,6 +141,12 @@ def _no_spec_type(value: Value, abilities: Abilities) -> str | None:
         if part in NEEDS_DRAFT_MODEL and not abilities.has_draft_model:
             return "no draft model was given (--draft-model)"
     return None
+
+
+def _no_kv_type(value: Value, abilities: Abilities) -> str | None:
+    if KV_BITS.get(str(value), KV_BITS["f32"]) >= KV_BITS[abilities.least_kv]:
+        return None
+    return f"it is below --min-kv {abilities.least_kv}: what it costs the answers has to be wanted"
 
 
 def _nothing_against(_value: Value, _abilities: Abilities) -> str | None:

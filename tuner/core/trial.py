@@ -3,17 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tuner.core.launch import trial_key
 from tuner.core.measurement import Rates, rates
-from tuner.core.outcome import Outcome, TrialState
+from tuner.core.outcome import Kind, Outcome, TrialState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tuner.core.candidate import Candidate
     from tuner.core.launch import LaunchResult
+
+
+class Purpose(StrEnum):
+    """What a launch was made for."""
+
+    SEARCH = "search"
+    """To find out what is fast; the search learns from these alone."""
+    CONFIRM = "confirm"
+    """To know how fast: leaders and references, interleaved."""
+    SOAK = "soak"
+    """To see whether it survives what it is for."""
+    ENDURE = "endure"
+    """As above, for hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """What a launch is made for, and where it belongs."""
+
+    purpose: Purpose = Purpose.SEARCH
+    round: int = 0
+    """Which confirmation of the study it belongs to, from 1 on; 0 for the search."""
+    block: int = 0
+    """Which block of that confirmation, from 0 on."""
+
+
+SEARCHING = Errand()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +60,7 @@ class TrialRecord:
     """From the decision to launch until it was recorded; 0 while it runs."""
     estimate_tok_s: float | None = None
     """What it makes by all trials of the study together; None where nothing says more than its own score."""
+    errand: Errand = SEARCHING
 
     @property
     def key(self) -> str:
@@ -75,7 +104,25 @@ class TrialRecord:
         return self.outcome.policy.state
 
 
+def searched(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Those that were launched to find out what is fast."""
+    return [record for record in records if record.errand.purpose is Purpose.SEARCH]
+
+
+def disqualified(records: Sequence[TrialRecord]) -> dict[str, str]:
+    """Keys of what did not survive a soak or an endurance, and why; what was not its fault says nothing."""
+    found = {}
+    for record in records:
+        outcome = record.outcome
+        if record.errand.purpose not in {Purpose.SOAK, Purpose.ENDURE} or outcome is None:
+            continue
+        if outcome.kind is not Kind.NONE and outcome.policy.state is not TrialState.FAIL:
+            found[record.key] = f"{outcome.sentence()}: {outcome.evidence}".rstrip(": ")
+    return found
+
+
 def best_of(records: Sequence[TrialRecord]) -> TrialRecord | None:
-    """The record that is worth most and may win; the earlier one of equals, None where there is none."""
-    winners = [record for record in records if record.may_win]
+    """The record of the search that is worth most and may win; the earlier of equals, None where there is none."""
+    gone = disqualified(records)
+    winners = [record for record in searched(records) if record.may_win and record.key not in gone]
     return max(winners, key=lambda record: (record.worth, -record.number)) if winners else None

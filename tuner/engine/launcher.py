@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from tuner.core.measurement import Sample
     from tuner.core.model import ModelFile
+    from tuner.core.work import Work
     from tuner.core.workload import Workload
     from tuner.engine.device_watch import DeviceWatch
     from tuner.engine.probe import Engine
@@ -79,23 +79,23 @@ class Launcher:
         spec: LaunchSpec,
         plan: LaunchPlan,
         workload: Workload,
+        work: Work,
         *,
         log_path: Path,
         on_spawn: Callable[[int, float], None],
-        on_sample: Callable[[Sample], str | None],
         interrupts: Interrupts,
         limit_s: float | None = None,
         slowest_load_s: float | None = None,
     ) -> LaunchResult:
-        """Launch, measure, stop.
+        """Launch, let the work be done, stop.
 
         Args:
             spec: What to launch.
             plan: The launch in every detail, from `plan`.
-            workload: What to ask.
+            workload: How to ask: samplers, seed, and what warms it up.
+            work: What is done with the server once it runs.
             log_path: Where the server's output goes.
             on_spawn: Is told the process id and its start time at once.
-            on_sample: Is told each answer; a sentence on why the rest is no use ends the launch as pruned.
             interrupts: Requests to stop.
             limit_s: Seconds after which the launch is stopped wherever it is, as the run's time is over.
             slowest_load_s: The slowest load of this study so far, in seconds; None before the first.
@@ -122,11 +122,10 @@ class Launcher:
                     watch=self.watch,
                     patiences=Patiences.of(self.model, slowest_load_s),
                     limit=Patience(math.inf if limit_s is None else limit_s),
-                    on_sample=on_sample,
                 )
                 try:
                     with interrupts.allowed():
-                        session.go()
+                        session.go(work)
                 except Interrupted:
                     session.end(Outcome(Kind.STOPPED, phase=session.phase, evidence="asked to stop"))
                 free = self.watch.free_mib() if server.exit_code() is None else {}
@@ -137,9 +136,11 @@ class Launcher:
         log = server.log()
         return LaunchResult(
             outcome=session.outcome or log_difference(spec.asked, log) or degraded(log) or MEASURED,
-            samples=tuple(session.samples),
+            samples=tuple(work.samples),
             load_s=(session.ready_at or stop) - start,
-            requests_s=0.0 if session.ready_at is None else stop - session.ready_at,
+            requests_s=0.0
+            if session.ready_at is None
+            else (session.last_answer_at or stop) - session.ready_at,
             warmup_s=0.0 if session.ready_at is None else (session.warm_at or stop) - session.ready_at,
             shutdown_s=shutdown_s,
             exit_code=exit_code,

@@ -67,6 +67,14 @@ class ServerProcess:
         """As `subprocess` gives it; None while it runs."""
         return self._process.poll()
 
+    def host_mib(self) -> float | None:
+        """Host memory that it holds for itself; None where the kernel does not say, or it has ended."""
+        try:
+            memory = psutil.Process(self.pid).memory_info()
+        except psutil.Error:
+            return None
+        return float(memory.rss - getattr(memory, "shared", 0)) / 2**20  # mapped weights are the page cache's
+
     def log(self) -> str:
         """Everything that it has printed so far."""
         return self._log.text()

@@ -1,29 +1,30 @@
-"""What is done with one running server: wait until it is ready, compare, warm up, ask, judge."""
+"""One running server from its start on: wait until it is ready, compare, warm up, let work be done, judge."""
 
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tuner.core.asked import (
     Asked,
     alias_difference,
-    draft_difference,
-    sample_difference,
     server_difference,
 )
 from tuner.core.diagnosis import Death, diagnose
 from tuner.core.outcome import Kind, Outcome, Phase
-from tuner.engine.client import RequestFailed
+from tuner.engine.client import RequestFailed, slot_context_of, slots_of
 from tuner.engine.patience import Patience, Patiences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from tuner.core.measurement import Sample
+    from tuner.core.quality import NextToken
+    from tuner.core.work import Work
     from tuner.core.workload import Prompt, Workload
-    from tuner.engine.client import Client
+    from tuner.engine.client import Client, Deadlines
     from tuner.engine.device_watch import DeviceWatch
     from tuner.engine.process import ServerProcess
 
@@ -34,7 +35,10 @@ WARMUP_TOKENS = 16
 
 
 class Session:
-    """What happens while one server runs; ends with an outcome, or with None where all went as asked."""
+    """What happens while one server runs; ends with an outcome, or with None where all went as asked.
+
+    To the work it is the running server (`tuner.core.work.RunningServer`).
+    """
 
     def __init__(
         self,
@@ -47,7 +51,6 @@ class Session:
         watch: DeviceWatch,
         patiences: Patiences,
         limit: Patience,
-        on_sample: Callable[[Sample], str | None],
     ) -> None:
         self._asked = asked
         self._alias = alias
@@ -57,12 +60,14 @@ class Session:
         self._watch = watch
         self._patiences = patiences
         self._limit = limit
-        self._on_sample = on_sample
+        self._slowest_prompt_tok_s: float | None = None
         self.phase = Phase.LOAD
         self.ready_at: float | None = None
         self.warm_at: float | None = None
-        self.samples: list[Sample] = []
         self.outcome: Outcome | None = None
+        self.last_answer_at: float | None = None
+        self.slots = 1
+        self.slot_context: int | None = None
         self._free_mib: Mapping[str, int] = MappingProxyType({})
         self._free_fraction: Mapping[str, float] = MappingProxyType({})
         self._killed_by_kernel = watch.kernel_watch()
@@ -71,8 +76,8 @@ class Session:
         """Let it end otherwise than by itself."""
         self.outcome = outcome
 
-    def go(self) -> None:
-        """Load, compare with what was asked, warm up, and send each prompt once."""
+    def go(self, work: Work) -> None:
+        """Load, compare with what was asked, warm up, and let the work be done."""
         self.outcome = self._wait_until_ready()
         if self.outcome is not None:
             return
@@ -86,27 +91,88 @@ class Session:
             self.outcome = self.outcome or server_difference(asked, props, self._client.slots())
             if self.outcome is not None:
                 return
+            self.slots, self.slot_context = slots_of(props), slot_context_of(props)
             self.phase = Phase.WARMUP
-            self._ask(workload.prompt_set.warmup, min(WARMUP_TOKENS, workload.max_tokens))
+            self.ask(workload.prompt_set.warmup, min(WARMUP_TOKENS, workload.max_tokens))
             self.phase = Phase.BENCHMARK
             self.warm_at = time.monotonic()
-            for prompt in workload.prompt_set.prompts:
-                sample = self._ask(prompt, workload.max_tokens)
-                self.outcome = sample_difference(sample, workload.max_tokens)
-                if self.outcome is not None:
-                    return
-                self.samples.append(sample)
-                if (hopeless := self._on_sample(sample)) is not None:
-                    self.outcome = self._waited(Kind.PRUNED, hopeless)
-                    return
-            self.outcome = draft_difference(self._asked, self.samples)
+            self.outcome = work.do(self)
         except RequestFailed as failure:
             self.outcome = self._after(failure)
 
-    def _ask(self, prompt: Prompt, max_tokens: int) -> Sample:
+    def ask(self, prompt: Prompt, max_tokens: int) -> Sample:
+        """One request.
+
+        Raises:
+            RequestFailed: It did not come to its end.
+        """
         self._look_at_memory()
-        deadlines = Patiences.request(prompt, max_tokens).within(self._limit.left_s)
-        return self._client.chat(prompt, self._workload, max_tokens=max_tokens, deadlines=deadlines)
+        sample = self._client.chat(
+            prompt, self._workload, max_tokens=max_tokens, deadlines=self._deadlines(prompt, max_tokens)
+        )
+        self.last_answer_at = time.monotonic()
+        if sample.prompt_ms > 0 and sample.prompt_n > 0:
+            rate = sample.prompt_n / sample.prompt_ms * 1000
+            self._slowest_prompt_tok_s = min(rate, self._slowest_prompt_tok_s or rate)
+        return sample
+
+    def ask_together(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Sample]:
+        """Several requests at the same time.
+
+        Raises:
+            RequestFailed: One of them did not come to its end.
+        """
+        pool = ThreadPoolExecutor(max_workers=max(len(prompts), 1))
+        try:
+            return list(pool.map(lambda prompt: self.ask(prompt, max_tokens), prompts))
+        finally:  # where one failed, or somebody asked to stop, the others end with the server
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def next_token(self, text: str) -> NextToken | None:
+        """What would come next after a raw text; None where the server does not tell.
+
+        Raises:
+            RequestFailed: It did not come to its end.
+        """
+        self._look_at_memory()
+        return self._client.next_token(text, deadline_s=self._limited(60 + len(text) / 30))
+
+    def count_tokens(self, text: str) -> int | None:
+        """Tokens that a raw text is; None where the server does not tell.
+
+        Raises:
+            RequestFailed: It did not come to its end.
+        """
+        return self._client.count_tokens(text)
+
+    def idle(self, seconds: float) -> None:
+        """Leave it alone for so long.
+
+        Raises:
+            RequestFailed: It died meanwhile, or the run's time was over.
+        """
+        patience = Patience(seconds)
+        while not patience.over:
+            if self._server.exit_code() is not None:
+                raise RequestFailed("the server ended while nobody asked it anything")
+            if self._limit.over:
+                raise RequestFailed("the run's time was over")
+            time.sleep(min(POLL_S, patience.left_s))
+
+    def free_mib(self) -> Mapping[str, int]:
+        """What is free on each device, where the driver says."""
+        return self._watch.free_mib()
+
+    def host_mib(self) -> float | None:
+        """Host memory that the server holds for itself."""
+        return self._server.host_mib()
+
+    def _deadlines(self, prompt: Prompt, max_tokens: int) -> Deadlines:
+        """By what a slow machine needs; a server that has shown its prompt rate is not waited for much longer."""
+        return Patiences.request(prompt, max_tokens, self._slowest_prompt_tok_s).within(self._limit.left_s)
+
+    def _limited(self, seconds: float) -> float:
+        return min(seconds, self._limit.left_s)
 
     def _wait_until_ready(self) -> Outcome | None:
         deadline = Patience(self._patiences.load_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -13,16 +14,32 @@ import jsonschema
 from tuner import __version__
 from tuner.core.measurement import Rates, rates_by_class
 from tuner.core.telemetry import joules_a_token
-from tuner.core.trial import TrialRecord, best_of
+from tuner.core.trial import TrialRecord, disqualified, searched
+from tuner.report.proof import (
+    confirmation_document,
+    disqualified_document,
+    endurance_document,
+    quality_document,
+    soak_document,
+    winner_quality,
+)
+from tuner.search.confirmation.result import winner_of
+from tuner.search.confirmation.state import launches_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from tuner.search.confirmation.state import Confirmation
 
 SCHEMA_VERSION = 1
 
 
 def best_document(
-    records: Sequence[TrialRecord], facts: Mapping[str, Any], *, date: str
+    records: Sequence[TrialRecord],
+    facts: Mapping[str, Any],
+    *,
+    date: str,
+    confirmation: Confirmation | None = None,
 ) -> dict[str, Any] | None:
     """Build best.json from a study.
 
@@ -30,14 +47,18 @@ def best_document(
         records: All trials of the study.
         facts: The study's facts: engine, devices, model, workload.
         date: When this is written, ISO 8601 with offset.
+        confirmation: Where its confirmation stands; None where it has none.
 
     Returns:
         A document that satisfies the schema; None as long as nothing was measured.
     """
-    winner = best_of(records)
-    if winner is None:
+    key = winner_of(confirmation, records)
+    if key is None:
         return None
-    references = _last_of_each_reference(records)
+    winner = shown(key, records, confirmation)
+    references = [
+        shown(record.key, records, confirmation) for record in _last_of_each_reference(searched(records))
+    ]
     return {
         "schema_version": SCHEMA_VERSION,
         "tuner_version": __version__,
@@ -52,6 +73,7 @@ def best_document(
             "energy": _energy(winner),
             "memory_mib": _memory(winner),
             "telemetry": _telemetry(winner),
+            "quality": winner_quality(key, records),
         },
         "references": [
             {
@@ -62,11 +84,35 @@ def best_document(
                 **_rates(record),
                 "energy": _energy(record),
                 "winner_ratio": _ratio(winner, record),
+                "quality": winner_quality(record.key, records),
             }
             for record in references
         ],
-        **{key: facts[key] for key in ("engine", "devices", "model", "workload")},
+        "confirmation": confirmation_document(confirmation, records),
+        "soak": soak_document(key, records),
+        "endurance": endurance_document(key, records),
+        "disqualified": disqualified_document(records, disqualified(records)),
+        "quality": quality_document(records),
+        **{name: facts[name] for name in ("engine", "devices", "model", "workload")},
     }
+
+
+def shown(key: str, records: Sequence[TrialRecord], confirmation: Confirmation | None) -> TrialRecord:
+    """The trial that stands for a configuration, with the samples of all launches that confirmed it.
+
+    Args:
+        key: Of a configuration that was launched.
+        records: All trials of the study.
+        confirmation: Where the study's confirmation stands.
+    """
+    launched = [] if confirmation is None else launches_of(confirmation, records)
+    confirmed = [record for record in launched if record.key == key and record.score is not None]
+    if confirmed and confirmed[-1].result is not None:
+        samples = [sample for one in confirmed if one.result is not None for sample in one.result.samples]
+        return replace(confirmed[-1], result=replace(confirmed[-1].result, samples=tuple(samples)))
+    own = [record for record in searched(records) if record.key == key and record.result is not None]
+    may_win = [record for record in own if record.may_win]
+    return max(may_win, key=lambda record: (record.worth, -record.number)) if may_win else own[-1]
 
 
 def check_best(document: Mapping[str, Any]) -> None:

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from tuner.core.trial import TrialRecord
 
 
+#: The part of the time that is kept for confirming and soaking, at most.
+_MOST_RESERVED = 0.4
+#: Leaders that are usually confirmed, and launches that a soak takes the time of.
+_USUAL_LEADERS, _SOAK_LAUNCHES = 2, 4
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Limits of a study over all its runs; None where there is none."""
@@ -44,6 +50,28 @@ class Budget:
         """Whether a launch is likely to end in time; as long as nothing is known, it is tried."""
         expected_s = expected(spec, records)
         return self.seconds is None or expected_s is None or used_s + expected_s <= self.seconds
+
+
+def for_the_search(
+    budget: Budget, records: Sequence[TrialRecord], *, blocks: int, n_references: int, soak: bool
+) -> Budget:
+    """What the search may use: all but what confirming and soaking the winner will take.
+
+    Args:
+        budget: What the study may use.
+        records: All trials so far; the time of a launch follows from them.
+        blocks: Launches a side of the confirmation, at most.
+        n_references: References that the winner is compared with.
+        soak: Whether the winner is put to the test.
+    """
+    if budget.seconds is None or not (blocks or soak):
+        return budget
+    most_s = budget.seconds * _MOST_RESERVED
+    took = [record.wall_s for record in records if record.score is not None]
+    if not took:
+        return Budget(budget.seconds - most_s, budget.launches)
+    launches = blocks * (_USUAL_LEADERS + n_references) + (_SOAK_LAUNCHES if soak else 0)
+    return Budget(budget.seconds - min(most_s, launches * median(took)), budget.launches)
 
 
 def expected(spec: LaunchSpec, records: Sequence[TrialRecord]) -> float | None:

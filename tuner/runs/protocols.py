@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tuner.core.measurement import Sample
     from tuner.core.monitoring import RigReport
     from tuner.core.trial import TrialRecord
+    from tuner.core.work import Work
     from tuner.core.workload import Workload
 
 
@@ -30,15 +31,15 @@ class Launcher(Protocol):
         spec: LaunchSpec,
         plan: LaunchPlan,
         workload: Workload,
+        work: Work,
         *,
         log_path: Path,
         on_spawn: Callable[[int, float], None],
-        on_sample: Callable[[Sample], str | None],
         interrupts: Interrupts,
         limit_s: float | None = None,
         slowest_load_s: float | None = None,
     ) -> LaunchResult:
-        """Launch, measure, stop; after `limit_s` seconds stop wherever it is.
+        """Launch, let the work be done, stop; after `limit_s` seconds stop wherever it is.
 
         Raises:
             EngineError: The binary cannot be started at all.

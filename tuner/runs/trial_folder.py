@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.launch import LaunchResult
+from tuner.core.soak import Soaked
 from tuner.errors import ResultsError
 
 if TYPE_CHECKING:
@@ -101,6 +102,18 @@ class TrialFolder:
         try:
             return LaunchResult.from_json(document), float(document["wall_s"])
         except (KeyError, TypeError, ValueError):
+            return None
+
+    def record_soaked(self, soaked: Soaked) -> None:
+        """Write down what it has gone through so far; it may go on for hours."""
+        write_json(self.path / "soak.json", soaked.to_json())
+
+    def soaked(self) -> Soaked | None:
+        """What it had gone through when it was last written down; None where nothing was."""
+        document = _read_json(self.path / "soak.json")
+        try:
+            return None if document is None else Soaked.from_json(document)
+        except TypeError:
             return None
 
 

@@ -43,7 +43,10 @@ from tuner.engine.user_command import (
 from tuner.errors import EngineError, SpaceError, UsageError
 from tuner.rig.kernel_oom import OomCounter
 from tuner.runs.budget import Budget
+from tuner.runs.launching import LaunchRules
+from tuner.runs.proving import Proof
 from tuner.runs.tune import TunePlan
+from tuner.runs.works.soaking import GAPS_S
 from tuner.search.coordinates import BoundSpace, complete
 from tuner.search.memory_gate import MemoryGate
 from tuner.search.queue import propose
@@ -170,23 +173,32 @@ def assemble(
             extra_names=frozenset(flag.name for flag in extra if flag.name is not None),
         ),
         plan=TunePlan(
-            bound=bound,
+            rules=LaunchRules(
+                bound=bound,
+                workload=workload,
+                devices=rig.devices,
+                reserve_mib=MappingProxyType(reserve),
+                memory=memory,
+                noted_environment=MappingProxyType(noted(environment)),
+            ),
             references=(default,) if current is None else (users_command(current, extra), default),
             starts=_starts(bound, rig, options.seed),
             candidate_spec=candidate_specs(context, model.n_units),
-            workload=workload,
             budget=Budget(options.budget_s, options.launches),
-            devices=rig.devices,
-            reserve_mib=MappingProxyType(reserve),
-            memory=memory,
             search=Search(
                 bound,
                 memory,
                 bandwidths={device.name: decode_bandwidth(device.description) for device in rig.devices},
             ),
             worthwhile=options.worthwhile,
-            noted_environment=MappingProxyType(noted(environment)),
             seed=options.seed,
+            quality_s=options.quality_s,
+            proof=Proof(
+                confirm_blocks=options.confirm_blocks,
+                soak=options.soak,
+                endure_s=options.endure_s,
+                gaps_s=GAPS_S,
+            ),
         ),
         identity=build_identity(
             engine,
@@ -290,6 +302,7 @@ def _abilities(
         device_names=rig.names,
         user_options=frozenset(flag.name for flag in extra if flag.name is not None),
         allow_p2p=options.allow_p2p,
+        least_kv=options.min_kv,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.core.options import KV_BITS
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,6 +43,15 @@ class TuneOptions:
     cool_to_c: int | None
     worthwhile: float
     """Improvement that is worth going on for, as a part of the best."""
+    quality_s: float | None
+    """How long the answers of a launch are looked at; None not to look."""
+    min_kv: str
+    """The smallest KV type that is searched."""
+    confirm_blocks: int
+    """Launches a side that confirm the winner; 0 for none."""
+    soak: bool
+    endure_s: float | None
+    """For how long the winner is put to the test; None for what is left of the budget."""
     facts: Path | None
     flags: tuple[str, ...]
 
@@ -72,3 +82,9 @@ class TuneOptions:
         ):
             if value is not None and value < least:
                 raise UsageError(f"{name}: must be at least {least}, got {value}")
+        if self.confirm_blocks < 0 or self.confirm_blocks == 1:
+            raise UsageError(
+                f"--confirm: must be 0 or at least 2, got {self.confirm_blocks}: one launch shows no spread"
+            )
+        if self.min_kv not in KV_BITS:
+            raise UsageError(f"--min-kv: must be one of {', '.join(KV_BITS)}, got {self.min_kv!r}")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from tuner.search.confirmation.interval import Interval
 
+#: Fewer blocks show no spread.
+LEAST_BLOCKS = 2
 #: Memory that is left over by less than this, in MiB, is as good as the same.
 SAME_HEADROOM_MIB = 256
 
@@ -70,8 +72,8 @@ class Plan:
             raise ValueError("a confirmation needs a leader")
         if len(set(self.arms)) < len(self.arms):
             raise ValueError(f"one candidate is there twice: {', '.join(self.arms)}")
-        if self.blocks < 2:
-            raise ValueError(f"{self.blocks} blocks: a confirmation needs at least 2")
+        if self.blocks < LEAST_BLOCKS:
+            raise ValueError(f"{self.blocks} blocks: a confirmation needs at least {LEAST_BLOCKS}")
         if not 0 <= self.worthwhile < inf:
             raise ValueError(f"{self.worthwhile:g} is no difference that is worth while")
 

@@ -1,0 +1,231 @@
+"""Leaders and references launched again, interleaved, until it is known which is fastest and by how much."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from statistics import median
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from tuner.core.launch import LaunchSpec, reference_name
+from tuner.core.trial import Errand, Purpose, TrialRecord
+from tuner.runs.launching import Order
+from tuner.runs.works.benchmark import Benchmark
+from tuner.search.confirmation.leaders import affordable, leaders_of
+from tuner.search.confirmation.state import (
+    Confirmation,
+    Failed,
+    Wanted,
+    complete_blocks,
+    next_step,
+)
+from tuner.search.confirmation.verdict import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tuner.core.candidate import Candidate
+    from tuner.core.interrupt import Interrupts
+    from tuner.core.measurement import Sample
+    from tuner.core.workload import Workload
+    from tuner.runs.launching import Launching
+    from tuner.runs.protocols import Progress
+    from tuner.runs.quality_gate import QualityGate
+    from tuner.study import StudyStore
+
+
+class Confirming:
+    """The confirmation of a study, new or resumed.
+
+    Args:
+        specs: How each reference is launched, by its key.
+        candidate_spec: How a candidate is launched.
+        workload: What each launch is asked.
+        blocks: Launches a side at most.
+        worthwhile: A difference that is worth while, as a part.
+        launching: Makes trials.
+        store: Where trials and the confirmation are recorded.
+        quality: Looks at the answers.
+        progress: Is told what happens.
+        interrupts: Requests to stop.
+        recorded: Is told each trial that was recorded.
+        changed: Is told whenever what the confirmation says may have changed without a trial.
+    """
+
+    def __init__(
+        self,
+        specs: Mapping[str, LaunchSpec],
+        candidate_spec: Callable[[Candidate], LaunchSpec],
+        workload: Workload,
+        *,
+        blocks: int,
+        worthwhile: float,
+        launching: Launching,
+        store: StudyStore,
+        quality: QualityGate,
+        progress: Progress,
+        interrupts: Interrupts,
+        recorded: Callable[[TrialRecord], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self._references = specs
+        self._candidate_spec = candidate_spec
+        self._workload = workload
+        self._blocks = blocks
+        self._worthwhile = worthwhile
+        self._launching = launching
+        self._store = store
+        self._quality = quality
+        self._progress = progress
+        self._interrupts = interrupts
+        self._recorded = recorded
+        self._changed = changed
+
+    def begin(
+        self, budget: tuple[float | None, int | None], *, seconds: float | None, before: Confirmation | None
+    ) -> str | None:
+        """Choose who is confirmed, and in how many blocks.
+
+        Args:
+            budget: What the search had.
+            seconds: How much time there is for it; None for any.
+            before: The confirmation before this one; who failed in it is not chosen again.
+
+        Returns:
+            Why there is none; None where it has begun.
+        """
+        records = self._store.records()
+        out = {} if before is None else {a: why for a, why in before.out.items() if a not in self._references}
+        leaders = leaders_of(records, out)
+        references = [key for key in self._references if _last_measured_s(key, records) is not None]
+        if not leaders:
+            return "there is no candidate to confirm"
+        if not references and len(leaders) == 1:
+            return "there is nothing to compare the only candidate with"
+        many, blocks = affordable(
+            [_expected_s(record.key, records) for record in leaders],
+            [seconds_ for key in references if (seconds_ := _last_measured_s(key, records)) is not None],
+            blocks=self._blocks,
+            seconds=seconds,
+        )
+        if many == 0 or (blocks < 2):
+            return "what is left of the time is too short to confirm anything"
+        plan = Plan(
+            tuple(record.key for record in leaders[:many]), tuple(references), blocks, self._worthwhile
+        )
+        confirmation = Confirmation(
+            round=1 if before is None else before.round + 1,
+            plan=plan,
+            budget=budget,
+            out=MappingProxyType(out),
+        )
+        self._note(confirmation)
+        self._progress.note(
+            f"Confirming {_counted(many, 'leader')} and {_counted(len(references), 'reference')}, "
+            f"in turns, up to {blocks} launches each."
+        )
+        return None
+
+    def pass_over(self, before: Confirmation, budget: tuple[float | None, int | None]) -> Confirmation:
+        """A round that does not take place after a search: what that has found wins, but for who failed before."""
+        passed_over = replace(before, round=before.round + 1, budget=budget, over_at=0, ended=True)
+        self._note(passed_over)
+        return passed_over
+
+    def run(self, confirmation: Confirmation, left_s: Callable[[], float | None]) -> Confirmation | None:
+        """Launch until all is known, or the time is over; None where somebody asked to stop.
+
+        Args:
+            confirmation: Where it stands.
+            left_s: Seconds that it may still take; None for any.
+
+        Raises:
+            TunerError: The run cannot go on.
+        """
+        while not confirmation.ended:
+            if self._interrupts.requested:
+                return None
+            records = self._store.records()
+            step = next_step(confirmation, records)
+            if isinstance(step, Failed):
+                confirmation = replace(
+                    confirmation, out=MappingProxyType({**confirmation.out, step.arm: step.why})
+                )
+                self._note(confirmation)
+                self._progress.note(f"Not confirmed: {self._label(step.arm)}: {step.why}")
+                continue
+            if not isinstance(step, Wanted):
+                return self._ended(confirmation)
+            left = left_s()
+            if left is not None and _expected_s(step.arm, records) >= left:
+                return self._ended(replace(confirmation, over_at=complete_blocks(confirmation, records)))
+            if not self._launch(step, confirmation, records, left):
+                return None
+        return confirmation
+
+    def _launch(
+        self, step: Wanted, confirmation: Confirmation, records: Sequence[TrialRecord], left_s: float | None
+    ) -> bool:
+        began = time.monotonic()
+        spec = self._spec(step.arm)
+        look = self._quality.look(spec)
+        work = Benchmark(self._workload, spec.asked, self._sampled, look)
+        record = self._launching.make(
+            Order(
+                spec,
+                f"confirming, {step.block + 1} of at most {confirmation.plan.blocks}",
+                work,
+                Errand(Purpose.CONFIRM, confirmation.round, step.block),
+                left_s,
+            ),
+            records,
+            began=began,
+            finished=lambda result, folder: self._quality.examined(result, folder, spec, look),
+        )
+        if record is None:
+            return False
+        self._recorded(record)
+        return True
+
+    def _ended(self, confirmation: Confirmation) -> Confirmation:
+        ended = replace(confirmation, ended=True)
+        self._note(ended)
+        return ended
+
+    def _note(self, confirmation: Confirmation) -> None:
+        self._store.note_confirmation(confirmation)
+        self._changed()
+
+    def _sampled(self, sample: Sample) -> None:
+        self._progress.sample(sample)
+
+    def _spec(self, arm: str) -> LaunchSpec:
+        if arm in self._references:
+            return self._references[arm]
+        for record in self._store.records():
+            if record.key == arm and record.candidate is not None:
+                return self._candidate_spec(record.candidate)
+        raise AssertionError(f"no trial of {arm}")
+
+    def _label(self, arm: str) -> str:
+        if arm in self._references:
+            return reference_name(self._references[arm].reference)
+        return self._spec(arm).label
+
+
+def _last_measured_s(key: str, records: Sequence[TrialRecord]) -> float | None:
+    """What the last launch of a reference took that was measured; None where none was."""
+    took = [record.wall_s for record in records if record.key == key and record.score is not None]
+    return took[-1] if took else None
+
+
+def _expected_s(key: str, records: Sequence[TrialRecord]) -> float:
+    """What a launch takes; one that was given up is not measured and takes what others do."""
+    measured = [record for record in records if record.score is not None]
+    took = [record.wall_s for record in measured if record.key == key]
+    return median(took or [record.wall_s for record in measured] or [0.0])
+
+
+def _counted(n: int, word: str) -> str:
+    return f"{n} {word}{'' if n == 1 else 's'}"

@@ -1,0 +1,239 @@
+"""From a search's leaders to a proven winner: confirmed, soaked, and put to work for what is left of the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tuner.core.outcome import Kind
+from tuner.core.trial import Purpose, TrialRecord, disqualified
+from tuner.runs.confirming import Confirming
+from tuner.runs.ending import Ending
+from tuner.runs.soaking import LEAST_ENDURANCE_S, LEAST_LAUNCHES, Soaking, last_wall_s
+from tuner.search.confirmation.result import result_of, winner_of
+from tuner.search.confirmation.state import gone_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tuner.core.candidate import Candidate
+    from tuner.core.interrupt import Interrupts
+    from tuner.core.launch import LaunchSpec
+    from tuner.runs.budget import Budget
+    from tuner.runs.launching import Launching, LaunchRules
+    from tuner.runs.protocols import Progress
+    from tuner.runs.quality_gate import QualityGate
+    from tuner.search.confirmation.state import Confirmation
+    from tuner.study import StudyStore
+
+#: The part of the time left that confirming may take, where a soak follows.
+_CONFIRMED_PART = 0.75
+#: The part of an endurance that is not worth another launch.
+_NEARLY_DONE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """How a winner is proved."""
+
+    confirm_blocks: int
+    """Launches a side that confirm it, at most; 0 for none."""
+    soak: bool
+    """Whether it is put to the test."""
+    endure_s: float | None = None
+    """For how long it is let work; None for what is left of the budget's time."""
+    gaps_s: tuple[float, ...] = ()
+    """How long it is left alone meanwhile, one after the other."""
+
+
+NO_PROOF = Proof(confirm_blocks=0, soak=False)
+
+
+class Proving:
+    """The proof of a study's winner, new or resumed.
+
+    Args:
+        rules: What holds for every launch.
+        references: What the winner is compared with.
+        candidate_spec: How a candidate is launched.
+        budget: What the study may use.
+        proof: How the winner is proved.
+        worthwhile: A difference that is worth while, as a part.
+        launching: Makes trials.
+        store: Where trials and the confirmation are recorded.
+        quality: Looks at the answers.
+        progress: Is told what happens.
+        interrupts: Requests to stop.
+        recorded: Is told each trial that was recorded.
+        changed: Is told whenever what the confirmation says may have changed without a trial.
+        used_s: Seconds that the study has used so far.
+    """
+
+    def __init__(
+        self,
+        rules: LaunchRules,
+        *,
+        references: Sequence[LaunchSpec],
+        candidate_spec: Callable[[Candidate], LaunchSpec],
+        budget: Budget,
+        proof: Proof,
+        worthwhile: float,
+        launching: Launching,
+        store: StudyStore,
+        quality: QualityGate,
+        progress: Progress,
+        interrupts: Interrupts,
+        recorded: Callable[[TrialRecord], None],
+        changed: Callable[[], None],
+        used_s: Callable[[], float],
+    ) -> None:
+        self._references = references
+        self._candidate_spec = candidate_spec
+        self._budget = budget
+        self._proof = proof
+        self._store = store
+        self._progress = progress
+        self._interrupts = interrupts
+        self._used_s = used_s
+        self._confirming = Confirming(
+            {spec.key: spec for spec in references},
+            candidate_spec,
+            rules.workload,
+            blocks=proof.confirm_blocks,
+            worthwhile=worthwhile,
+            launching=launching,
+            store=store,
+            quality=quality,
+            progress=progress,
+            interrupts=interrupts,
+            recorded=recorded,
+            changed=changed,
+        )
+        self._soaking = Soaking(
+            rules.workload,
+            rules.devices,
+            launching=launching,
+            store=store,
+            interrupts=interrupts,
+            recorded=recorded,
+            gaps_s=proof.gaps_s,
+        )
+
+    def begin(self, before: Confirmation | None, search: Ending) -> Confirmation | None:
+        """Choose who is confirmed after a search; None where nobody ever was.
+
+        Args:
+            before: The confirmation before this one.
+            search: Why the search ended.
+        """
+        if self._proof.confirm_blocks:
+            self._progress.note(f"The search is over: {search.why}.")
+        records = self._store.records()
+        found_more = bool(records) and records[-1].errand.purpose is Purpose.SEARCH
+        if before is not None and not found_more and before.ended and before.over_at is None:
+            return before  # nothing is new
+        following = self._next_round(before)
+        if following is not None or before is None or not found_more:
+            return following or before
+        return self._confirming.pass_over(before, self._searched_for)
+
+    def run(self, confirmation: Confirmation | None, search: Ending) -> Ending:
+        """Confirm, and put the winner to the test; who fails it makes way for the next."""
+        stopped = Ending("asked to stop", interrupted=True)
+        ending = search
+        while True:
+            if confirmation is not None:
+                confirmation = self._confirming.run(confirmation, self._left_to_confirm_s)
+                if confirmation is None:
+                    return stopped
+                if self._nobody_is_left(confirmation) and (following := self._next_round(confirmation)):
+                    confirmation = following
+                    continue
+                ending = self._said_of(confirmation) or search
+            winner = winner_of(confirmation, self._store.records()) if self._proof.soak else None
+            if winner is None:
+                return ending
+            tested = self._test(winner, 0 if confirmation is None else confirmation.round)
+            if self._interrupts.requested:
+                return stopped
+            why = disqualified(self._store.records()).get(winner)
+            if why is None:
+                survived = (
+                    tested is not None and tested.outcome is not None and tested.outcome.kind is Kind.NONE
+                )
+                said = "and it survived" if survived else "but it could not be put to the test"
+                return Ending(f"{ending.why}, {said}")
+            self._progress.note(f"Disqualified: {self._spec(winner).label}: {why}")
+
+    @property
+    def _searched_for(self) -> tuple[float | None, int | None]:
+        """What the search had."""
+        return self._budget.seconds, self._budget.launches
+
+    def _next_round(self, before: Confirmation | None) -> Confirmation | None:
+        """Begin to confirm who is next; None where that is not wanted or not possible."""
+        if self._proof.confirm_blocks == 0:
+            return None
+        refused = self._confirming.begin(self._searched_for, seconds=self._left_to_confirm_s(), before=before)
+        if refused is not None:
+            self._progress.note(f"Not confirmed: {refused}.")
+            return None
+        return self._store.confirmation()
+
+    def _nobody_is_left(self, confirmation: Confirmation) -> bool:
+        """Whether every leader has failed in it, or did not survive what came after."""
+        gone = gone_of(confirmation, self._store.records())
+        return all(leader in gone for leader in confirmation.plan.leaders)
+
+    def _said_of(self, confirmation: Confirmation) -> Ending | None:
+        """Why it ended; None where it says nothing."""
+        if confirmation.over_at is not None:
+            return Ending("the time to confirm is over") if confirmation.over_at else None
+        known = result_of(confirmation, self._store.records()) is not None
+        return Ending("the winner is confirmed") if known else None
+
+    def _test(self, winner: str, confirmation_round: int) -> TrialRecord | None:
+        """Soak it, and let it endure; the trial that says most of it, None where none was made."""
+        spec = self._spec(winner)
+        soaked = self._soaking.soak(spec, confirmation_round, lambda: self._budget.left_s(self._used_s()))
+        if soaked is None or soaked.outcome is None or soaked.outcome.kind is not Kind.NONE:
+            return soaked
+        seconds, asked = self._endurance_s(winner), self._proof.endure_s
+        if seconds <= (LEAST_ENDURANCE_S if asked is None else min(LEAST_ENDURANCE_S, asked * _NEARLY_DONE)):
+            return soaked
+        self._progress.note(
+            f"Endurance: the winner works on for {seconds / 60:.0f} min. The result stands; Ctrl-C ends this and "
+            "keeps everything."
+        )
+        return self._soaking.endure(spec, confirmation_round, seconds)
+
+    def _endurance_s(self, winner: str) -> float:
+        """What is left of what was asked for, or of the budget."""
+        if self._proof.endure_s is None:
+            return self._budget.left_s(self._used_s()) or 0.0
+        endured_s = sum(
+            record.result.soak.seconds
+            for record in self._store.records()
+            if record.key == winner
+            and record.errand.purpose is Purpose.ENDURE
+            and record.result is not None
+            and record.result.soak is not None
+        )
+        return max(self._proof.endure_s - endured_s, 0.0)
+
+    def _spec(self, key: str) -> LaunchSpec:
+        for spec in self._references:
+            if spec.key == key:
+                return spec
+        found = next(r.candidate for r in self._store.records() if r.key == key and r.candidate is not None)
+        return self._candidate_spec(found)
+
+    def _left_to_confirm_s(self) -> float | None:
+        """Seconds that confirming may still take, so that a soak can follow; None for any."""
+        left_s = self._budget.left_s(self._used_s())
+        if left_s is None or not self._proof.soak:
+            return left_s
+        records = self._store.records()
+        confirmed = {record.key for record in records if record.errand.purpose is Purpose.CONFIRM}
+        soak_s = LEAST_LAUNCHES * max((last_wall_s(key, records) for key in confirmed), default=0.0)
+        return max(min(left_s * _CONFIRMED_PART, left_s - soak_s), 0.0)

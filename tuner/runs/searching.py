@@ -1,0 +1,205 @@
+"""The search: propose, launch, record, until the budget is spent or going on is not worth its time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from tuner.core.memory.words import size
+from tuner.core.trial import best_of, searched
+from tuner.runs.ending import Ending
+from tuner.runs.launching import Order
+from tuner.runs.works.benchmark import Benchmark
+from tuner.search.pruning import why_hopeless
+from tuner.search.queue import again, pending, refusal, wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tuner.core.candidate import Candidate
+    from tuner.core.interrupt import Interrupts
+    from tuner.core.launch import LaunchSpec
+    from tuner.core.measurement import Sample
+    from tuner.core.trial import TrialRecord
+    from tuner.runs.budget import Budget
+    from tuner.runs.launching import Launching, LaunchRules
+    from tuner.runs.protocols import Progress
+    from tuner.runs.quality_gate import QualityGate
+    from tuner.search.strategy import Search
+    from tuner.study import StudyStore
+
+
+class Searching:
+    """The search of a study, new or resumed.
+
+    Args:
+        rules: What holds for every launch.
+        references: Measured first.
+        starts: Tried next, with a word on why.
+        candidate_spec: How a candidate is launched.
+        search: Proposes once references and starts are through.
+        worthwhile: The improvement that is worth going on for, as a part of the best; 0 for any.
+        seed: Of the sampler.
+        launching: Makes trials.
+        store: Where trials are recorded.
+        quality: Looks at the answers.
+        progress: Is told what happens.
+        interrupts: Requests to stop.
+        recorded: Is told each trial that was recorded.
+    """
+
+    def __init__(
+        self,
+        rules: LaunchRules,
+        *,
+        references: Sequence[LaunchSpec],
+        starts: Sequence[tuple[str, Candidate]],
+        candidate_spec: Callable[[Candidate], LaunchSpec],
+        search: Search,
+        worthwhile: float,
+        seed: int,
+        launching: Launching,
+        store: StudyStore,
+        quality: QualityGate,
+        progress: Progress,
+        interrupts: Interrupts,
+        recorded: Callable[[TrialRecord], None],
+    ) -> None:
+        self._rules = rules
+        self._references = references
+        self._starts = starts
+        self._candidate_spec = candidate_spec
+        self._search = search
+        self._worthwhile = worthwhile
+        self._seed = seed
+        self._launching = launching
+        self._store = store
+        self._quality = quality
+        self._progress = progress
+        self._interrupts = interrupts
+        self._recorded = recorded
+        self._turned_away = {row.key: row for row in store.not_launched()}
+
+    def run(self, budget: Callable[[Sequence[TrialRecord]], Budget], used_s: Callable[[], float]) -> Ending:
+        """Go on until the budget is spent, the space is used up, it is enough, or somebody asks to stop.
+
+        Args:
+            budget: What may be used, given all trials so far.
+            used_s: Seconds that the study has used so far.
+
+        Raises:
+            EngineError: The engine cannot be used, whatever the candidate.
+            RigError: The devices fail again and again.
+        """
+        stopped = Ending("asked to stop", interrupted=True)
+        while True:
+            every = self._store.records()
+            records = searched(every)
+            allowed = budget(every)
+            if self._interrupts.requested:
+                return stopped
+            if (why_over := allowed.why_over(records, used_s())) is not None:
+                return Ending(why_over)
+            began = time.monotonic()
+            self._rules.memory.learn(every)
+            known = len(self._turned_away)
+            chosen = self._next(records)
+            if len(self._turned_away) > known:
+                self._store.note_not_launched(list(self._turned_away.values()))
+            if isinstance(chosen, Ending):
+                return chosen
+            spec, why = chosen
+            if not allowed.fits(spec, records, used_s()):
+                return Ending("what is left of its time is too short for another launch")
+            record = self._launch(spec, why, every, began=began, limit_s=allowed.left_s(used_s()))
+            if record is None:
+                return stopped
+            self.note_estimates()
+            self._recorded(record)
+
+    def note_estimates(self) -> None:
+        """Record what each trial makes by all of them together."""
+        self._store.note_estimates(self._search.estimates(searched(self._store.records())))
+
+    def _launch(
+        self,
+        spec: LaunchSpec,
+        why: str,
+        records: Sequence[TrialRecord],
+        *,
+        began: float,
+        limit_s: float | None,
+    ) -> TrialRecord | None:
+        look = self._quality.look(spec)
+        work = Benchmark(self._rules.workload, spec.asked, self._watcher(spec, records), look)
+        return self._launching.make(
+            Order(spec, why, work, limit_s=limit_s),
+            records,
+            began=began,
+            finished=lambda result, folder: self._quality.examined(result, folder, spec, look),
+        )
+
+    def _next(self, records: Sequence[TrialRecord]) -> tuple[LaunchSpec, str] | Ending:
+        bound = self._rules.bound
+        reference = pending(self._references, records)
+        if reference is not None:
+            return reference, "reference"
+        repeated = again(records)
+        if repeated is not None:
+            return self._candidate_spec(repeated), "again"
+        for why, candidate in self._starts:
+            if not wanted(candidate.key(), records):
+                continue
+            known = len(self._turned_away)
+            if not self._refuses(candidate, records):
+                return self._candidate_spec(candidate), why
+            if len(self._turned_away) > known:
+                over = list(self._turned_away.values())[-1]
+                self._progress.note(
+                    f"not launched: {candidate.summary()}: it exceeds {over.device} by {size(over.over_mib)}"
+                )
+        why_done = self._search.why_done(
+            records, lambda one: refusal(bound, one, records) is not None, self._worthwhile
+        )
+        if why_done is not None:
+            return Ending(why_done)
+        found = self._search.propose(
+            records,
+            lambda one: refusal(bound, one, records) is not None,
+            self._is_too_large,
+            lambda: self._store.sampler(self._seed),
+        )
+        if found is not None:
+            return self._candidate_spec(found.candidate), found.why
+        every = "everything in the search space"
+        return Ending(f"{every} that can fit was tried" if self._turned_away else f"{every} was tried")
+
+    def _refuses(self, candidate: Candidate, records: Sequence[TrialRecord]) -> bool:
+        """Whether a candidate is not launched: it was already, it breaks a rule, or it cannot fit."""
+        return refusal(self._rules.bound, candidate, records) is not None or self._is_too_large(candidate)
+
+    def _is_too_large(self, candidate: Candidate) -> bool:
+        """Whether it cannot fit; then it is counted."""
+        turned_away = self._rules.memory.turned_away(candidate)
+        if turned_away is not None:
+            self._turned_away.setdefault(turned_away.key, turned_away)
+        return turned_away is not None
+
+    def _watcher(self, spec: LaunchSpec, records: Sequence[TrialRecord]) -> Callable[[Sample], str | None]:
+        """Is told each answer of a launch, and says when the rest of them is no use."""
+        best = best_of([record for record in records if record.candidate is not None])
+        seen: list[Sample] = []
+
+        def watch(sample: Sample) -> str | None:
+            seen.append(sample)
+            self._progress.sample(sample)
+            if spec.candidate is None or best is None or best.candidate is None or best.result is None:
+                return None
+            return why_hopeless(
+                seen,
+                best.result.samples,
+                n_prompts=len(self._rules.workload.prompt_set.prompts),
+                depths=(spec.candidate.draft_depth, best.candidate.draft_depth),
+            )
+
+        return watch

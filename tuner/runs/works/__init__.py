@@ -1,0 +1,1 @@
+"""What is done with a running server: measured, looked at, loaded with all that it is for."""
