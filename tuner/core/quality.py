@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: Nats. On a model of 135M parameters (build 11434, processor; medians of 90 shallow and 14 places at 2,000 tokens):
+#: Nats. On a model of 135M parameters (tests/bench/quality.py; medians of 90 shallow and 14 places at 2,000 tokens):
 #: other kernels alone (`-fa off`) 0.0026 and 0.0047, q8_0 0.0025 and 0.0030, q4_0 keys 0.021 and 0.037, a q4_0 cache
 #: without rotation 0.099 and 0.091. Earlier, of 23 places: another layer split 0, tensor mode with f16 0.0022.
 BOUND_NATS = 0.01

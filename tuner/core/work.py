@@ -13,7 +13,21 @@ if TYPE_CHECKING:
     from tuner.core.workload import Prompt
 
 
-class RunningServer(Protocol):
+class Reader(Protocol):
+    """What reads a text and says what would come next."""
+
+    @property
+    def slot_context(self) -> int | None:
+        """Tokens that a slot holds, prompt and answer; None where it does not say."""
+
+    def next_token(self, text: str) -> NextToken | None:
+        """What would come next after a raw text, without drafts; None where it does not tell."""
+
+    def count_tokens(self, text: str) -> int | None:
+        """Tokens that a raw text is; None where it does not tell."""
+
+
+class RunningServer(Reader, Protocol):
     """A server that is loaded, is what was asked for, and has answered its warm-up.
 
     Whatever goes wrong with it (it dies, hangs, refuses, its time is over) leaves the work by an exception of
@@ -24,21 +38,11 @@ class RunningServer(Protocol):
     def slots(self) -> int:
         """Requests that it serves at once."""
 
-    @property
-    def slot_context(self) -> int | None:
-        """Tokens that a slot holds, prompt and answer; None where it does not say."""
-
     def ask(self, prompt: Prompt, max_tokens: int) -> Sample:
         """One request, to its last token."""
 
     def ask_together(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Sample]:
         """Several requests at the same time; their samples in the order of the prompts."""
-
-    def next_token(self, text: str) -> NextToken | None:
-        """What would come next after a raw text, without drafts; None where it does not tell."""
-
-    def count_tokens(self, text: str) -> int | None:
-        """Tokens that a raw text is; None where it does not tell."""
 
     def idle(self, seconds: float) -> None:
         """Leave it alone for so long."""

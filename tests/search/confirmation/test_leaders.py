@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.strategies import PROPERTY
-from tests.support.trials import a_record, a_sample, ended, measured
+from tests.support.trials import a_record, a_sample, ended, measured, unfit
 from tuner.core.candidate import Candidate
 from tuner.core.launch import ENGINE_DEFAULT
-from tuner.core.outcome import Kind
+from tuner.core.outcome import Kind, Outcome
 from tuner.core.trial import Errand, Purpose
 from tuner.search.confirmation.leaders import affordable, leaders_of
 
@@ -188,3 +188,16 @@ def test_what_is_affordable_fits_into_the_time(
     assert possible * (sum(leaders_s[:many]) + sum(references_s)) <= seconds * (1 + 1e-12)
     if many == 0:
         assert 2 * (leaders_s[0] + sum(references_s)) > seconds * (1 - 1e-12)
+
+
+def test_those_that_were_given_up_have_their_chance_when_nobody_else_is_left() -> None:
+    def given_up(number: int, size: int, tok_s: float) -> TrialRecord:
+        result = replace(measured(tok_s), outcome=Outcome(Kind.PRUNED, evidence="70% of the best"))
+        return a_record(number, candidate(size), result)
+
+    best = a_record(0, candidate(128), measured(130.0))
+    slow, fast = given_up(1, 256, 90.0), given_up(2, 512, 100.0)
+    records = [best, slow, fast]
+    assert leaders_of(records) == [best]
+    assert leaders_of(records, {best.key}) == [fast, slow]
+    assert leaders_of([*records, *unfit(best.key, fast.key)]) == [slow]

@@ -12,7 +12,7 @@ from tuner.prompts.passages import filler, passages, places
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tuner.core.work import RunningServer
+    from tuner.core.work import Reader
 
 #: The part of what is left after the first passage that reading up to the deep places may take.
 _DEEP_PART = 0.5
@@ -37,7 +37,7 @@ class Probing:
     """Length of the text before the deep places, as the reference was asked; None for what time and context allow."""
     now_s: Callable[[], float] = time.monotonic
 
-    def __call__(self, server: RunningServer, prompt_tok_s: float | None) -> Probe:
+    def __call__(self, server: Reader, prompt_tok_s: float | None) -> Probe:
         """Ask at as many places as the time allows; at least at the first.
 
         Args:
@@ -59,9 +59,7 @@ class Probing:
                 break
         return Probe(tuple(found), self.now_s() - (end_s - self.seconds), characters)
 
-    def _places(
-        self, server: RunningServer, name: str, before: str, passage: str, end_s: float
-    ) -> list[Position]:
+    def _places(self, server: Reader, name: str, before: str, passage: str, end_s: float) -> list[Position]:
         depth = server.count_tokens(before + passage) or 0
         found: list[Position] = []
         for n, text in enumerate(places(passage)):
@@ -73,7 +71,7 @@ class Probing:
             found.append(Position(f"{name}/{n}", depth, next_token, deep=bool(before)))
         return found
 
-    def _read(self, server: RunningServer, prompt_tok_s: float, end_s: float) -> int:
+    def _read(self, server: Reader, prompt_tok_s: float, end_s: float) -> int:
         """Let it read up to the deep places, piece by piece, since long texts are read ever more slowly.
 
         Returns:
