@@ -15,14 +15,18 @@ from tests.support.gguf_files import model_metadata, write_gguf
 from tests.support.tuner_command import Ended, TunerCommand
 from tuner.errors import StudyError
 from tuner.runs.trial_folder import TrialFolder
+from tuner.study import StudyStore
 
 if TYPE_CHECKING:
     from tests.chaos.orders import Order
     from tests.support.fake_engine import FakeEngine
     from tuner.core.trial import TrialRecord
+    from tuner.search.confirmation.state import Confirmation
 
 #: A run that has not ended by then hangs itself.
 RUN_DEADLINE_S = 240.0
+#: Two launches a side, and a second of work.
+PROOF = ("--confirm", "2", "--quality", "1s", "--endure", "1s")
 
 
 class Arena:
@@ -34,16 +38,24 @@ class Arena:
         dies_with_us: Whether the kernel ends a server together with its tuner. Without it a killed tuner leaves
             an orphan, as on a system without `setpriv`.
         results: Where the study is kept, if not in `folder`.
+        proved: Whether the winner is confirmed, its answers are looked at, and it is put to the test.
     """
 
     def __init__(
-        self, folder: Path, *, space: str, dies_with_us: bool = True, results: Path | None = None
+        self,
+        folder: Path,
+        *,
+        space: str,
+        dies_with_us: bool = True,
+        results: Path | None = None,
+        proved: bool = False,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.command = TunerCommand(folder)
         # with a layer that drafts, so that drafts can be asked for
         write_gguf(self.command.model, model_metadata(block_count=3, nextn_predict_layers=1))
         self._space = space
+        self.proved = proved
         self._orphans_path = folder / "orphans.jsonl"
         self._environment = self.command.environment | {ORPHANS_VARIABLE: str(self._orphans_path)}
         if not dies_with_us:
@@ -67,7 +79,8 @@ class Arena:
 
     def run(self, launches: int, order: Order | None = None) -> Ended:
         """One run of `tuner tune`, as far as it gets, with a reader of best.json beside it."""
-        words = self.command.words("--launches", str(launches), space=self._space)
+        options = ("--launches", str(launches), *(PROOF if self.proved else ()))
+        words = self.command.words(*options, space=self._space)
         variables = {} if order is None else order.variables()
         with BestReader(self.command.study / "best.json") as reader:
             code, said = run_driver(
@@ -85,6 +98,10 @@ class Arena:
             return self.command.records()
         except StudyError:
             return []
+
+    def confirmation(self) -> Confirmation | None:
+        """Where the confirmation stands."""
+        return StudyStore.open(self.command.study / "study.db").confirmation()
 
     def trial_folder(self, number: int) -> TrialFolder:
         """The folder of a trial."""

@@ -163,4 +163,7 @@ BOUNDARIES = (
     Boundary("before rename", _NOTHING, _renaming(after=False)),
     Boundary("after rename", _NOTHING, _renaming(after=True)),
 )
-BY_NAME = {boundary.name: boundary for boundary in BOUNDARIES}
+#: Passed where a winner is put to the test alone; a soak passes it so often, an endurance more often.
+OF_TESTS = (Boundary("soak written", _CUT, _after(TrialFolder, "record_soaked"), passes_a_trial=4),)
+EVERYWHERE = BOUNDARIES + OF_TESTS
+BY_NAME = {boundary.name: boundary for boundary in EVERYWHERE}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.chaos.arena import Arena
-from tests.chaos.boundaries import BOUNDARIES, Boundary
+from tests.chaos.boundaries import EVERYWHERE, Boundary
 from tests.chaos.ledger import CUTS_FORGIVEN, Findings, Ledger
 from tests.chaos.orders import Act, Order
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-#: Launches of a study, by the kills that it is to live through: each costs a trial at most, some cost none.
-LAUNCHES_A_KILL = 2
+#: Launches of a search, by the kills that its study is to live through: so few that many of them are left for
+#: what follows.
+LAUNCHES_A_KILL = 0.5
 _SPARE_LAUNCHES = 4
 FIRST_START = "first start"
 
@@ -53,7 +54,7 @@ Rows = dict[str, Row]
 
 def plan_kills(count: int, dice: random.Random) -> list[Kill]:
     """So many kills, spread evenly over the boundaries, in no order."""
-    boundaries = [BOUNDARIES[index % len(BOUNDARIES)] for index in range(count)]
+    boundaries = [EVERYWHERE[index % len(EVERYWHERE)] for index in range(count)]
     dice.shuffle(boundaries)
     return [Kill(boundary, dice.randint(1, 2 * boundary.passes_a_trial)) for boundary in boundaries]
 
@@ -64,7 +65,7 @@ def run_kills(folder: Path, kills: Sequence[Kill], *, dies_with_us: bool) -> Row
     left = list(kills)
     studies = 0
     while left:
-        arena = Arena(folder / str(studies), space="quick", dies_with_us=dies_with_us)
+        arena = Arena(folder / str(studies), space="quick", dies_with_us=dies_with_us, proved=True)
         # not everything that is cut or done is a measurement
         arena.fake.when({"ubatch-size": 1024}, oom={"stage": "compute", "device": 1, "mib": 512})
         try:
@@ -77,11 +78,11 @@ def run_kills(folder: Path, kills: Sequence[Kill], *, dies_with_us: bool) -> Row
 
 def _one_study(arena: Arena, left: list[Kill], rows: Rows) -> None:
     """Take kills off the list until the study is complete; the last run is left in peace."""
-    launches = LAUNCHES_A_KILL * len(left) + _SPARE_LAUNCHES
+    launches = int(LAUNCHES_A_KILL * len(left)) + _SPARE_LAUNCHES
     ledger = Ledger(arena)
     before = rows.setdefault(FIRST_START, Row())
     while True:
-        kill = left[0] if left else None
+        kill = left[0] if left and not ledger.must_end_in_peace() else None
         ended = arena.run(launches, None if kill is None else _order(kill, ledger))
         killed = kill is not None and ended.code == -signal.SIGKILL
         before.restarts += 1

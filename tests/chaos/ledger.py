@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.chaos.boundaries import Leaves
 from tuner.core.outcome import Kind
-from tuner.core.trial import best_of
+from tuner.core.trial import Errand, Purpose, searched
+from tuner.report.best import shown
+from tuner.search.confirmation.result import winner_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tests.chaos.arena import Arena
     from tuner.core.trial import TrialRecord
 
 #: A candidate that was cut comes again at most so often.
 CUTS_FORGIVEN = 2
+#: Of the second that is asked for; what is nearly done is not begun again.
+_LEAST_ENDURANCE_S = 0.9
 
 
 @dataclass(slots=True)
@@ -64,11 +68,17 @@ class Ledger:
         return Leaves.CUT if found is None else Leaves.RESULT
 
     def cuts_of_the_next(self) -> int:
-        """How often the candidate that will come next was cut already."""
+        """How often the launch that will come next was cut already; an endurance goes on where it was cut."""
         records = self._arena.records()
-        if not records or not _is_cut(records[-1]):
+        if not records or not _is_cut(records[-1]) or records[-1].errand.purpose is Purpose.ENDURE:
             return 0
-        return sum(record.key == records[-1].key for record in records)
+        return sum(_wish(record) == _wish(records[-1]) for record in records)
+
+    def must_end_in_peace(self) -> bool:
+        """Whether a soak comes next that was cut as often as is forgiven; it passes a boundary many times."""
+        records = self._arena.records()
+        soak = bool(records) and records[-1].errand.purpose is Purpose.SOAK
+        return soak and self.cuts_of_the_next() >= CUTS_FORGIVEN
 
     def check(self, *, complete: bool, only_cuts: bool = True) -> Findings:
         """Look at everything.
@@ -122,19 +132,21 @@ class Ledger:
         ]
 
     def _check_candidates(self, records: Sequence[TrialRecord], found: Findings, *, complete: bool) -> None:
-        """Nothing is measured twice; what was cut comes again, and not for ever."""
-        tries: dict[str, list[Kind]] = {}
+        """Nothing is launched twice for the same; what was cut comes again, and not for ever."""
+        tries: dict[tuple[str, Errand], list[Kind]] = {}
         for record in records:
             if record.result is not None:
-                tries.setdefault(record.key, []).append(_kind(record))
-        for key, kinds in tries.items():
+                tries.setdefault(_wish(record), []).append(_kind(record))
+        # where it was the last launch that the study may make, none is left
+        last = [_wish(rows[-1]) for rows in (records, searched(records)) if rows]
+        for wish, kinds in tries.items():
+            name = f"{wish[0]} ({wish[1]})"
             if any(kind is not Kind.STOPPED for kind in kinds[:-1]):
-                found.doubled.append(f"{key} was tried again after its end: {kinds}")
-            if len(kinds) > 1 + CUTS_FORGIVEN:
-                found.doubled.append(f"{key} came again {len(kinds) - 1} times")
-            # where it was the last launch that the study may make, none is left
-            if complete and kinds[-1] is Kind.STOPPED and key != records[-1].key:
-                found.lost.append(f"{key} was cut and never came again: {kinds}")
+                found.doubled.append(f"{name} was tried again after its end: {kinds}")
+            if len(kinds) > 1 + CUTS_FORGIVEN and wish[1].purpose is not Purpose.ENDURE:
+                found.doubled.append(f"{name} came again {len(kinds) - 1} times")
+            if complete and kinds[-1] is Kind.STOPPED and wish not in last:
+                found.lost.append(f"{name} was cut and never came again: {kinds}")
 
     def _check_cut(self, records: Sequence[TrialRecord], found: Findings) -> None:
         """The trial that was cut off has the outcome that it has to have."""
@@ -151,14 +163,36 @@ class Ledger:
     def _check_best(self, records: Sequence[TrialRecord], found: Findings, *, complete: bool) -> None:
         found.wrong += self._arena.torn[self._torn :]
         self._torn = len(self._arena.torn)
-        best = best_of(records)
-        if complete and best is not None and self._arena.command.best()["winner"]["trial"] != best.number:
-            found.wrong.append(f"best.json does not name trial {best.number}")
+        if not complete or not records:
+            return
+        confirmation = self._arena.confirmation()
+        winner = winner_of(confirmation, records)
+        if winner is None:
+            return
+        best = self._arena.command.best()
+        number = shown(winner, records, confirmation).number
+        if best["winner"]["trial"] != number:
+            found.wrong.append(f"best.json does not name trial {number}")
+        if self._arena.proved:
+            self._check_proof(best, found)
+
+    def _check_proof(self, best: Mapping[str, Any], found: Findings) -> None:
+        """A study that is complete has a winner that went through all of it."""
+        proof = (best["confirmation"], best["soak"], best["endurance"])
+        if None in proof or not best["confirmation"]["finished"] or best["soak"]["outcome"] != "none":
+            found.lost.append(f"the winner was not proved: {proof}")
+        elif best["endurance"]["seconds"] < _LEAST_ENDURANCE_S:
+            found.lost.append(f"the winner worked on for {best['endurance']['seconds']} s only")
 
 
 def _kind(record: TrialRecord) -> Kind:
     assert record.outcome is not None
     return record.outcome.kind
+
+
+def _wish(record: TrialRecord) -> tuple[str, Errand]:
+    """What it was launched for: one of these has one end."""
+    return record.key, record.errand
 
 
 def _is_cut(record: TrialRecord) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.chaos.boundaries import BOUNDARIES
+from tests.chaos.boundaries import EVERYWHERE
 from tests.chaos.kills import FIRST_START, Row
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def fault_lines(runs: Sequence[FaultRun]) -> Iterator[str]:
 def kill_lines(rows: Rows) -> Iterator[str]:
     """Each boundary: kills, restarts, and what was found afterwards."""
     yield f"{'boundary':18}" + "".join(f"{column:>15}" for column in _KILL_COLUMNS)
-    names = [FIRST_START, *(boundary.name for boundary in BOUNDARIES)]
+    names = [FIRST_START, *(boundary.name for boundary in EVERYWHERE)]
     for name in names:
         if name in rows:
             yield _kill_line(name, rows[name])

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tests.chaos.best_reader import BestReader
-from tests.chaos.boundaries import BOUNDARIES
+from tests.chaos.boundaries import EVERYWHERE
 from tests.chaos.chaos import Plan, Result, wreak
 from tests.chaos.fault_runs import FaultRun, Launched, apart, plan_faults
 from tests.chaos.faults import Fault, all_faults
@@ -65,8 +65,8 @@ def test_no_two_faults_that_strain_the_rig_follow_each_other() -> None:
 
 
 def test_kills_are_spread_over_all_boundaries() -> None:
-    kills = plan_kills(3 * len(BOUNDARIES), dice())
-    assert {boundary.name for boundary in BOUNDARIES} == {kill.boundary.name for kill in kills}
+    kills = plan_kills(3 * len(EVERYWHERE), dice())
+    assert {boundary.name for boundary in EVERYWHERE} == {kill.boundary.name for kill in kills}
     assert all(1 <= kill.nth <= 2 * kill.boundary.passes_a_trial for kill in kills)
 
 

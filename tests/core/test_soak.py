@@ -64,3 +64,8 @@ def test_a_device_that_is_not_told_of_has_not_grown() -> None:
 )
 def test_what_it_went_through_survives_json(soaked: Soaked) -> None:
     assert Soaked.from_json(soaked.to_json()) == soaked
+
+
+@pytest.mark.parametrize(("spread", "part"), [(0.0, 0.12), (0.03, 0.12), (0.05, None)])
+def test_where_launches_differ_much_it_takes_more(spread: float, part: float | None) -> None:
+    assert slower(100.0, 88.0, spread) == (None if part is None else pytest.approx(part))

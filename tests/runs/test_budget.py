@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.support.strategies import PROPERTY
 from tests.support.trials import a_record, ended, measured
 from tuner.core.candidate import Candidate
 from tuner.core.launch import ENGINE_DEFAULT, LaunchSpec
 from tuner.core.outcome import Kind
-from tuner.runs.budget import Budget, expected
+from tuner.runs.budget import Budget, expected, for_the_search
 
 if TYPE_CHECKING:
     from tuner.core.trial import TrialRecord
@@ -95,3 +98,64 @@ def test_a_launch_has_to_fit_into_what_is_left() -> None:
 
 def test_as_long_as_nothing_is_known_a_launch_is_tried() -> None:
     assert Budget(300.0, None).fits(LaunchSpec(TENSOR), [], 299.0)
+
+
+# --- what the search may use of it
+
+
+def searches(
+    seconds: float | None,
+    records: list[TrialRecord],
+    *,
+    blocks: int = 8,
+    n_references: int = 1,
+    soak: bool = True,
+) -> float | None:
+    return for_the_search(
+        Budget(seconds, 40), records, blocks=blocks, n_references=n_references, soak=soak
+    ).seconds
+
+
+def test_without_a_limit_or_a_proof_the_search_may_use_all() -> None:
+    assert searches(None, RECORDS) is None
+    assert searches(3600.0, RECORDS, blocks=0, soak=False) == 3600.0
+
+
+def test_a_search_leaves_time_to_confirm_and_to_soak() -> None:
+    # 30 s a launch, in the median: two leaders and a reference eight times, and a soak of four launches
+    assert searches(36_000.0, RECORDS) == 36_000.0 - (8 * 3 + 4) * 30.0
+    assert searches(36_000.0, RECORDS, soak=False) == 36_000.0 - 8 * 3 * 30.0
+    assert searches(36_000.0, RECORDS, blocks=0) == 36_000.0 - 4 * 30.0
+    assert searches(36_000.0, RECORDS, n_references=2) == 36_000.0 - (8 * 4 + 4) * 30.0
+
+
+def test_a_search_may_use_the_most_of_a_short_time_all_the_same() -> None:
+    assert searches(600.0, RECORDS) == pytest.approx(0.6 * 600.0)
+
+
+def test_as_long_as_nothing_is_known_the_most_is_left() -> None:
+    failed = [a_record(0, LAYER, ended(Kind.OUT_OF_MEMORY), wall_s=500.0), a_record(1, LAYER, None)]
+    for records in ([], failed):
+        assert searches(1000.0, records) == pytest.approx(600.0)
+
+
+def test_launches_are_those_of_the_search_alone() -> None:
+    left = for_the_search(Budget(3600.0, 40), RECORDS, blocks=8, n_references=1, soak=True)
+    assert left.launches == 40
+
+
+@PROPERTY
+@given(
+    seconds=st.floats(1, 1e6),
+    took=st.lists(st.floats(0.1, 1e4), max_size=9),
+    blocks=st.integers(0, 32),
+    n_references=st.integers(0, 2),
+    soak=st.booleans(),
+)
+def test_a_search_may_use_a_part_that_is_never_small(
+    seconds: float, took: list[float], blocks: int, n_references: int, *, soak: bool
+) -> None:
+    records = [a_record(number, LAYER, measured(50.0), wall_s=s) for number, s in enumerate(took)]
+    found = searches(seconds, records, blocks=blocks, n_references=n_references, soak=soak)
+    assert found is not None
+    assert 0.6 * seconds * 0.999 <= found <= seconds

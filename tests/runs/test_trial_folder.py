@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 
+from tests.support.known_proofs import SOAKED
 from tests.support.strategies import PROPERTY, launch_results
 from tests.support.trials import a_sample, measured
 from tuner.core.candidate import Candidate
@@ -189,3 +191,19 @@ def test_what_a_killed_tuner_was_writing_is_removed_and_nothing_else(tmp_path: P
     remove_half_written(tmp_path)
     assert [path.exists() for path in kept] == [True] * 3
     assert [path.exists() for path in cut] == [False] * 2
+
+
+# --- what a server goes through, as it goes on
+
+
+def test_what_a_server_has_gone_through_is_what_was_written_last(folder: TrialFolder) -> None:
+    assert folder.soaked() is None
+    for seconds in (1.0, 2.0):
+        folder.record_soaked(replace(SOAKED, seconds=seconds))
+    assert folder.soaked() == replace(SOAKED, seconds=2.0)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"requests": 1}', b'{"surprise": 1}'])
+def test_a_damaged_soak_is_none(folder: TrialFolder, content: bytes) -> None:
+    (folder.path / "soak.json").write_bytes(content)
+    assert folder.soaked() is None

@@ -13,7 +13,6 @@ from tests.support.played_server import PlayedServer
 from tests.support.trials import a_sample
 from tuner.core.launch import LaunchResult
 from tuner.core.outcome import Outcome
-from tuner.core.trial import Purpose, TrialRecord
 from tuner.runs import confirming, launching, searching, soaking, tune
 from tuner.runs.works.soaking import Endurance, Soak
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     import pytest
 
     from tuner.core.launch import LaunchSpec
+    from tuner.core.trial import Purpose, TrialRecord
     from tuner.core.work import Work
 
 

@@ -10,7 +10,8 @@ from rich.table import Table
 from tuner.core.launch import CURRENT, reference_name
 from tuner.core.memory.words import not_launched_sentences
 from tuner.core.monitoring import slow_links
-from tuner.core.trial import Purpose, TrialRecord, best_of, disqualified, searched
+from tuner.core.outcome import Kind
+from tuner.core.trial import Purpose, TrialRecord, disqualified, searched
 from tuner.report.best import shell_command, shown
 from tuner.report.proof import (
     configuration,
@@ -19,7 +20,7 @@ from tuner.report.proof import (
     quality_document,
     soak_document,
 )
-from tuner.search.confirmation.result import winner_of
+from tuner.search.confirmation.result import result_of, winner_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,9 +44,8 @@ def summary(records: Sequence[TrialRecord], confirmation: Confirmation | None = 
     table.add_column("configuration", overflow="fold")
     for name in ("tok/s", "prompt", "TTFT", "accept", "winner is"):
         table.add_column(name, justify="right", no_wrap=True)
-    last = {r.key: r for r in searched(records) if r.reference is not None and r.outcome is not None}
-    for key in last:
-        record = shown(key, records, confirmation)
+    for last in _last_of_references(records):
+        record = shown(last.key, records, confirmation)
         outcome = record.outcome
         failed = "" if outcome is None or outcome.policy.measured else f": {outcome.sentence()}"
         table.add_row("reference", label(record) + failed, *_cells(record), _times(winner, record))
@@ -70,18 +70,25 @@ def headline(
     """
     winner = _winner(records, confirmation)
     lines = []
-    for record in searched(records):
+    for record in _last_of_references(records):
         outcome = record.outcome
-        if record.reference is not None and outcome is not None and not outcome.policy.measured:
+        if outcome is not None and outcome.kind is not Kind.STOPPED and not outcome.policy.measured:
             lines.append(f"{label(record).capitalize()} does not run here: {outcome.sentence()}.")
-    if winner is None:
+    gone = disqualified(records)
+    if winner is None and gone:
+        lines.append("Nothing that was measured survived its soak.")
+    elif winner is None:
         lines.append(
             "Nothing could be measured: see the outcomes above and the logs in the study's trials folder."
         )
     elif winner.reference is not None:
-        lines.append(f"Nothing was found that is faster than {label(winner)}.")
+        what = "survives and is faster" if gone else "is faster"
+        lines.append(f"Nothing was found that {what} than {label(winner)}.")
     if winner is not None:
-        lines += _proof(winner, records, confirmation)
+        lines += _confirmed(records, confirmation)
+    lines += [f"Disqualified: {configuration(key, records)}: {why}." for key, why in gone.items()]
+    if winner is not None:
+        lines += _proof(winner, records)
     names = {device["name"]: f"{device['name']} ({device['description']})" for device in facts["devices"]}
     lines += [f"{sentence}." for sentence in not_launched_sentences(not_launched, names)]
     lines += [f"{sentence}." for sentence in slow_links(records)]
@@ -127,16 +134,23 @@ def _users_answers(records: Sequence[TrialRecord]) -> list[str]:
     return [f"{text}." if objection is None else f"{text}; as a candidate it could not win: {objection}."]
 
 
-def _proof(
-    winner: TrialRecord, records: Sequence[TrialRecord], confirmation: Confirmation | None
-) -> list[str]:
-    """What stands behind the winner."""
-    lines = [] if confirmation is None else confirmation_sentences(confirmation, records)
-    if not lines:
-        lines.append("Not confirmed: the winner was measured in the search alone, and may owe it to luck.")
-    lines += [
-        f"Disqualified: {configuration(key, records)}: {why}." for key, why in disqualified(records).items()
-    ]
+def _last_of_references(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Of each reference the last trial that has ended."""
+    ended = [r for r in searched(records) if r.reference is not None and r.outcome is not None]
+    return list({record.key: record for record in ended}.values())
+
+
+def _confirmed(records: Sequence[TrialRecord], confirmation: Confirmation | None) -> list[str]:
+    """By how much the winner is faster, or that nobody knows."""
+    said = [] if confirmation is None else confirmation_sentences(confirmation, records)
+    if confirmation is not None and result_of(confirmation, records) is not None:
+        return said
+    return ["Not confirmed: the winner was measured in the search alone, and may owe it to luck.", *said]
+
+
+def _proof(winner: TrialRecord, records: Sequence[TrialRecord]) -> list[str]:
+    """What else stands behind the winner."""
+    lines = []
     quality = winner.result.quality if winner.result is not None else None
     if quality is not None and quality.loss is not None:
         lines.append(
@@ -147,16 +161,17 @@ def _proof(
     lines += _users_answers(records)
     soaked = soak_document(winner.key, records)
     if soaked is not None:
-        lines.append(f"Soak: {soaked['sentence'] or soaked['outcome']}.")
+        cut = "" if soaked["outcome"] == "none" else f", which ended with {soaked['outcome']}"
+        lines.append(f"Soak{cut}: {soaked['sentence'] or 'nothing was answered'}.")
     endured = endurance_document(winner.key, records)
     if endured is not None:
         lines.append(f"Endurance: {endured['sentence']}.")
     return lines
 
 
-def trials_table(records: Sequence[TrialRecord]) -> Table:
-    """Every trial of a study."""
-    best = best_of(records)
+def trials_table(records: Sequence[TrialRecord], confirmation: Confirmation | None = None) -> Table:
+    """Every trial of a study; those of its best configuration stand out."""
+    best = winner_of(confirmation, records)
     table = Table(title="Trials", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("configuration", overflow="fold")
@@ -168,7 +183,7 @@ def trials_table(records: Sequence[TrialRecord]) -> Table:
         said = "running, or cut off" if outcome is None else outcome.sentence()
         if record.errand.purpose is not Purpose.SEARCH:
             said = f"{said} ({record.errand.purpose})"
-        style = "bold" if best is not None and record.number == best.number else None
+        style = "bold" if record.key == best else None
         table.add_row(
             str(record.number), label(record), said, *_cells(record), f"{record.wall_s:.1f}", style=style
         )

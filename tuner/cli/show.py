@@ -50,8 +50,8 @@ def show(
         pd.DataFrame(rows, dtype=object).to_csv(sys.stdout, index=False)
         return
     console = Console()
-    console.print(trials_table(records))
     confirmation = store.confirmation()
+    console.print(trials_table(records, confirmation))
     console.print(summary(records, confirmation))
     for line in headline(records, store.not_launched(), store.facts, confirmation):
         typer.echo(line)

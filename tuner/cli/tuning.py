@@ -17,7 +17,6 @@ from tuner.cli.result_table import headline, summary
 from tuner.cli.screen import first_screen
 from tuner.cli.study_folder import BEST, DATABASE, check_writable
 from tuner.core.space import broken_rule
-from tuner.core.trial import TrialRecord, best_of
 from tuner.engine.environment import empty_config_home
 from tuner.engine.process import end_orphan
 from tuner.errors import ResultsError, RigError, TunerError
@@ -30,6 +29,7 @@ from tuner.runs.interrupt import SignalInterrupts
 from tuner.runs.orphans import end_orphans
 from tuner.runs.trial_folder import remove_half_written, write_json
 from tuner.runs.tune import TuneRun
+from tuner.search.confirmation.result import winner_of
 from tuner.study import StudyStore, TpeSampler
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from tuner.cli.build.options import TuneOptions
     from tuner.core.memory.learned import Observation
+    from tuner.core.trial import TrialRecord
     from tuner.rig.memory_facts import MemoryFacts
     from tuner.runs.ending import Ending
 
@@ -126,6 +127,8 @@ def _publisher(store: StudyStore, path: Path) -> Callable[[Sequence[TrialRecord]
     def publish(records: Sequence[TrialRecord]) -> None:
         document = best_document(records, store.facts, date=now(), confirmation=store.confirmation())
         if document is None:
+            path.unlink(missing_ok=True)  # it would go on naming what was disqualified
+            written.clear()
             return
         content = {key: value for key, value in document.items() if key != "date"}
         if written != [content]:
@@ -154,7 +157,7 @@ def _memory_keeper(facts: MemoryFacts) -> Callable[[Sequence[Observation]], None
 def _conclude(ending: Ending, store: StudyStore, folder: Path) -> None:
     _say(f"The run ends: {ending.why}.")
     _show_result(store, folder)
-    if best_of(store.records()) is None and not ending.interrupted:
+    if winner_of(store.confirmation(), store.records()) is None and not ending.interrupted:
         raise typer.Exit(NOTHING_MEASURED)
 
 
@@ -165,7 +168,7 @@ def _show_result(store: StudyStore, folder: Path) -> None:
         Console().print(summary(records, confirmation))
     for line in headline(records, store.not_launched(), store.facts, confirmation):
         _say(line)
-    if best_of(records) is not None:
+    if winner_of(confirmation, records) is not None:
         _say(f"Written: {folder / BEST}")
 
 

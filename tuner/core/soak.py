@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: A small request that much slower than at the start is not what was promised.
-MOST_SLOWER = 0.10
+#: Small requests that much slower than at the start are not what was promised; where launches differ by more among
+#: themselves, so many of their standard deviations.
+MOST_SLOWER, SLOWER_SIGMAS = 0.10, 3.0
 #: A device's free memory may shrink by this much: pools grow with the first requests of a kind.
 DEVICE_GROWTH_MIB, DEVICE_GROWTH_PART = 64, 0.01
 #: llama-server keeps up to 8 GiB of old prompts in host memory (`--cache-ram`); what goes beyond is a leak.
@@ -55,12 +56,18 @@ class Soaked:
         return cls(**document)
 
 
-def slower(before_tok_s: float | None, after_tok_s: float | None) -> float | None:
-    """By which part small requests are slower than they were; None where that is not known or allowed."""
+def slower(before_tok_s: float | None, after_tok_s: float | None, spread: float = 0.0) -> float | None:
+    """By which part small requests are slower than they were; None where that is not known or allowed.
+
+    Args:
+        before_tok_s: What they made.
+        after_tok_s: What they make now.
+        spread: Standard deviation of what launches of the same make, as a part.
+    """
     if not before_tok_s or after_tok_s is None:
         return None
     part = 1 - after_tok_s / before_tok_s
-    return part if part > MOST_SLOWER else None
+    return part if part > max(MOST_SLOWER, SLOWER_SIGMAS * spread) else None
 
 
 def grown(

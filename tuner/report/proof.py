@@ -6,6 +6,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.launch import reference_name
+from tuner.core.outcome import Kind
 from tuner.core.trial import Purpose, TrialRecord
 from tuner.search.confirmation.looks import LEVEL
 from tuner.search.confirmation.result import Result, result_of
@@ -21,6 +22,8 @@ METHOD = (
     "repeated confidence intervals: Student's t on log ratios of launches paired by block (ABBA), at planned looks, "
     "5 % spent over the looks in proportion to the blocks and divided by the comparisons with the best"
 )
+#: How an endurance may end without anything having failed.
+_NO_FAILURES = frozenset({Kind.NONE, Kind.STOPPED, Kind.DISTURBED})
 SOURCES = (
     "Jennison & Turnbull 1989, JRSS B 51:305",
     "Lan & DeMets 1983, Biometrika 70:659",
@@ -73,25 +76,21 @@ def confirmation_document(
 def confirmation_sentences(confirmation: Confirmation, records: Sequence[TrialRecord]) -> list[str]:
     """What the confirmation says, for people."""
     result = result_of(confirmation, records)
-    if result is None:
-        return []
-    lines = [
-        f"Against {configuration(versus.arm, records)}: {_ratio(versus)} "
-        f"({_launches(versus.arm, confirmation, records)} launches a side)."
-        for versus in result.references
-    ]
-    if result.runner_up is not None:
-        lines.append(
-            f"Against the runner-up ({configuration(result.runner_up.arm, records)}): {_ratio(result.runner_up)} "
-            f"({_launches(result.runner_up.arm, confirmation, records)} launches a side)"
-            f"{_tie(result)}."
-        )
-    lines += [
+    failed = [
         f"Not confirmed: {configuration(arm, records)}: {why}." for arm, why in confirmation.out.items()
     ]
+    if result is None:
+        over = confirmation.over_at  # 0 where none took place
+        cut = ["Time ended the confirmation before anything was known."] if over else []
+        return [*failed, *cut, *_unfinished(confirmation)]
+    lines = [f"Against {configuration(one.arm, records)}: {_compared(one)}." for one in result.references]
+    if result.runner_up is not None:
+        name = configuration(result.runner_up.arm, records)
+        lines.append(f"Against the runner-up ({name}): {_compared(result.runner_up)}{_tie(result)}.")
+    lines += failed
     if result.drift is not None and result.drift.significant:
         lines.append(
-            f"The rig drifted: the last launch made {result.drift.ratio - 1:+.1%} of what the first made "
+            f"The rig drifted: from the first launch to the last by {result.drift.ratio - 1:+.1%} "
             f"(95 %: {result.drift.low - 1:+.1%} to {result.drift.high - 1:+.1%})."
         )
     if result.outliers:
@@ -105,7 +104,7 @@ def confirmation_sentences(confirmation: Confirmation, records: Sequence[TrialRe
         )
     if result.time_over:
         lines.append("Time ended the confirmation before all was known; more --budget tells more.")
-    return lines
+    return [*lines, *_unfinished(confirmation)]
 
 
 def soak_document(winner: str, records: Sequence[TrialRecord]) -> dict[str, Any] | None:
@@ -134,16 +133,18 @@ def endurance_document(winner: str, records: Sequence[TrialRecord]) -> dict[str,
     if not soaked:
         return None
     requests, seconds = sum(one.requests for one in soaked), sum(one.seconds for one in soaked)
+    ends = [r.outcome.kind for r in rows if r.outcome is not None and r.result is not None and r.result.soak]
+    failures = sum(kind not in _NO_FAILURES for kind in ends)
     return {
         "trials": [r.number for r in rows],
         "requests": requests,
         "seconds": seconds,
-        "failures": 0,  # one failure disqualifies
+        "failures": failures,  # of the rig: one of its own disqualifies it
         "longest_gap_s": max(one.longest_gap_s for one in soaked),
         "small_before_tok_s": soaked[0].small_before_tok_s,
         "small_after_tok_s": soaked[-1].small_after_tok_s,
         "host_growth_mib": soaked[-1].host_growth_mib,
-        "sentence": f"{requests} requests, {_hours(seconds)}, 0 failures",
+        "sentence": f"{requests} requests, {_hours(seconds)}, {failures} failures",
     }
 
 
@@ -237,25 +238,37 @@ def _versus(versus: Versus, records: Sequence[TrialRecord]) -> dict[str, Any]:
         "interval": None if interval is None else [interval.low, interval.high],
         "significant": interval is not None and interval.significant,
         "launches_a_side": 0 if interval is None else interval.blocks,
-        "sentence": f"{_ratio(versus)} of {configuration(versus.arm, records)}",
+        "sentence": f"against {configuration(versus.arm, records)}: {_compared(versus)}",
     }
 
 
-def _ratio(versus: Versus) -> str:
+def _compared(versus: Versus) -> str:
     interval = versus.interval
     if interval is None:
         return "too few launches for an interval"
-    text = f"{interval.ratio:.3g}x (95 %: {interval.low:.3g} to {interval.high:.3g})"
-    return text if interval.significant else f"{text}, no significant difference"
+    text = f"{_times(interval.ratio)}x (95 %: {_times(interval.low)} to {_times(interval.high)})"
+    said = text if interval.significant else f"{text}, no significant difference"
+    return f"{said} ({interval.blocks} launches a side)"
+
+
+def _unfinished(confirmation: Confirmation) -> list[str]:
+    return (
+        [] if confirmation.ended else ["The confirmation is not finished; the same command goes on with it."]
+    )
+
+
+def _times(ratio: float) -> str:
+    """What is certainly more than 1 is not shown as 1."""
+    return f"{ratio:.3f}" if 0.1 < ratio < 10 else f"{ratio:.3g}"
 
 
 def _tie(result: Result) -> str:
     if result.runner_up is None or result.runner_up.arm not in result.tied_with:
         return ""
     return {
-        "memory": "; it leaves more memory free",
-        "plainness": "; it is the plainer command",
-        "speed": "; it made more in these launches",
+        "memory": "; the winner leaves more memory free",
+        "plainness": "; the winner is the plainer command",
+        "speed": "; the winner made more in these launches",
         None: "",
     }[result.tie_broken_by]
 

@@ -215,16 +215,17 @@ class Confirming:
 
 
 def _last_measured_s(key: str, records: Sequence[TrialRecord]) -> float | None:
-    """What the last launch of a reference took that was measured; None where none was."""
+    """What its last launch took that was measured; None where none was."""
     took = [record.wall_s for record in records if record.key == key and record.score is not None]
     return took[-1] if took else None
 
 
 def _expected_s(key: str, records: Sequence[TrialRecord]) -> float:
-    """What a launch takes; one that was given up is not measured and takes what others do."""
-    measured = [record for record in records if record.score is not None]
-    took = [record.wall_s for record in measured if record.key == key]
-    return median(took or [record.wall_s for record in measured] or [0.0])
+    """What a launch takes now; one that was given up was never measured, and takes what others do."""
+    last_s = _last_measured_s(key, records)
+    if last_s is not None:
+        return last_s
+    return median([record.wall_s for record in records if record.score is not None] or [0.0])
 
 
 def _counted(n: int, word: str) -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tuner.search.confirmation.state import Confirmation
     from tuner.study import StudyStore
 
+#: An endurance during which a card throttled was an endurance all the same.
+_SURVIVED = frozenset({Kind.NONE, Kind.DISTURBED})
 #: The part of the time left that confirming may take, where a soak follows.
 _CONFIRMED_PART = 0.75
 #: The part of an endurance that is not worth another launch.
@@ -130,8 +132,8 @@ class Proving:
             self._progress.note(f"The search is over: {search.why}.")
         records = self._store.records()
         found_more = bool(records) and records[-1].errand.purpose is Purpose.SEARCH
-        if before is not None and not found_more and before.ended and before.over_at is None:
-            return before  # nothing is new
+        if before is not None and not found_more and before.over_at is None:
+            return before  # nothing is new: it stands, or goes on
         following = self._next_round(before)
         if following is not None or before is None or not found_more:
             return following or before
@@ -159,7 +161,7 @@ class Proving:
             why = disqualified(self._store.records()).get(winner)
             if why is None:
                 survived = (
-                    tested is not None and tested.outcome is not None and tested.outcome.kind is Kind.NONE
+                    tested is not None and tested.outcome is not None and tested.outcome.kind in _SURVIVED
                 )
                 said = "and it survived" if survived else "but it could not be put to the test"
                 return Ending(f"{ending.why}, {said}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from math import log
+from statistics import stdev
 from typing import TYPE_CHECKING
 
 from tuner.core.measurement import rates
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 #: The part of the time left that the longest prompt may take.
 _LONGEST_PART = 0.4
+#: Launches that show how much launches differ.
+_ENOUGH_LAUNCHES = 3
 #: A soak takes more than so many launches of the same.
 LEAST_LAUNCHES = 2.0
 #: Less endurance than this is not worth a launch.
@@ -110,7 +114,12 @@ class Soaking:
         """Let it work on for so long; None where somebody asked to stop before it began."""
         diary = _Diary()
         work = Endurance(
-            self._workload, self._devices, seconds=seconds, gaps_s=self._gaps_s, on_soaked=diary.note
+            self._workload,
+            self._devices,
+            seconds=seconds,
+            spread=rested(spec.key, self._store.records()).spread,
+            gaps_s=self._gaps_s,
+            on_soaked=diary.note,
         )
         return self._launched(
             Order(spec, "endurance", work, Errand(Purpose.ENDURE, confirmation_round)), work, diary
@@ -157,6 +166,9 @@ def rested(key: str, records: Sequence[TrialRecord]) -> Rested:
     samples = [sample for r in confirmed if r.result is not None for sample in r.result.samples]
     names = dict.fromkeys(sample.prompt_id for sample in samples)
     each = {name: rates(s for s in samples if s.prompt_id == name).generation_tok_s for name in names}
+    logs = [log(r.score) for r in confirmed if r.score]
     return Rested(
-        {name: rate for name, rate in each.items() if rate is not None}, rates(samples).prompt_tok_s
+        {name: rate for name, rate in each.items() if rate is not None},
+        rates(samples).prompt_tok_s,
+        spread=stdev(logs) if len(logs) >= _ENOUGH_LAUNCHES else 0.0,
     )

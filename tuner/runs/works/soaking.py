@@ -42,6 +42,8 @@ class Rested:
     """Generated tokens a second of the workload's prompts, by their ids, as they were confirmed."""
     prompt_tok_s: float | None
     """How fast prompts were read."""
+    spread: float = 0.0
+    """Standard deviation of what its launches made, as a part; 0 where too few were made."""
 
 
 class _Diary:
@@ -164,7 +166,7 @@ class Soak:
         self._ask_longest(diary)
         self._keep(diary)
         free_mib = dict(server.free_mib())  # pools have grown by now
-        outcome = too_slow(diary, _expected(first, self._rested.tok_s))
+        outcome = too_slow(diary, _expected(first, self._rested.tok_s), self._rested.spread)
         self._keep(diary)
         if outcome is not None:
             return outcome
@@ -217,6 +219,7 @@ class Endurance:
         workload: Its prompts are the small requests.
         devices: The rig's.
         seconds: How long.
+        spread: Standard deviation of what its launches made, as a part.
         gaps_s: How long it is left alone, one after the other.
         on_soaked: Is told at the start and after every turn, so that nothing is lost to a kill.
         now_s: A clock.
@@ -232,6 +235,7 @@ class Endurance:
         devices: Sequence[Device],
         *,
         seconds: float,
+        spread: float = 0.0,
         gaps_s: Sequence[float] = GAPS_S,
         on_soaked: Callable[[Soaked], None] = lambda _: None,
         now_s: Callable[[], float] = time.monotonic,
@@ -239,6 +243,7 @@ class Endurance:
         self._workload = workload
         self._devices = devices
         self._seconds = seconds
+        self._spread = spread
         self._gaps_s = gaps_s
         self._on_soaked = on_soaked
         self._now_s = now_s
@@ -265,7 +270,7 @@ class Endurance:
             gap_s = self._gaps_s[turn % len(self._gaps_s)] if self._gaps_s else 0.0
             if gap_s and diary.now_s() + gap_s < end_s:
                 diary.idle(gap_s)
-            outcome = too_slow(diary, expected)
+            outcome = too_slow(diary, expected, self._spread)
             soaked = self._keep(diary)
             outcome = outcome or (None if free_mib is None else diary.growth(free_mib)) or _leak(soaked)
             if outcome is not None:
@@ -286,8 +291,14 @@ class Endurance:
         return Prompt("medium", "soak", ({"role": "user", "content": text},)) if text else None
 
 
-def too_slow(diary: _Diary, expected_tok_s: Mapping[str, float]) -> Outcome | None:
-    """Whether small requests have become slower; asked a second time before anything is held against it."""
+def too_slow(diary: _Diary, expected_tok_s: Mapping[str, float], spread: float = 0.0) -> Outcome | None:
+    """Whether small requests have become slower; asked a second time before anything is held against it.
+
+    Args:
+        diary: Of the server.
+        expected_tok_s: What each of them should make, by prompt.
+        spread: Standard deviation of what launches of the same make, as a part.
+    """
     lost = None
     for _ in range(2):
         samples = diary.ask_small()
@@ -297,7 +308,7 @@ def too_slow(diary: _Diary, expected_tok_s: Mapping[str, float]) -> Outcome | No
             return None
         should_s = sum(max(one.predicted_n - 1, 0) / expected_tok_s[one.prompt_id] for one in known)
         took_s = sum(one.predicted_ms for one in known) / 1000
-        lost = slower(1.0, should_s / took_s if took_s > 0 else None)
+        lost = slower(1.0, should_s / took_s if took_s > 0 else None, spread)
         if lost is None:
             return None
     return _degraded(f"small requests are {lost:.0%} slower than they were, twice in a row")
