@@ -42,6 +42,8 @@ class Errand:
 
 
 SEARCHING = Errand()
+#: How a server ends that takes a device with it, or is taken by one.
+_LOST = frozenset({Kind.RPC_LOST, Kind.DEVICE_ERROR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +112,20 @@ def searched(records: Sequence[TrialRecord]) -> list[TrialRecord]:
 
 
 def disqualified(records: Sequence[TrialRecord]) -> dict[str, str]:
-    """Keys of what did not survive a soak or an endurance, and why; what was not its fault says nothing."""
-    found = {}
+    """Keys of what did not survive a soak or an endurance, and why.
+
+    What may not be its fault, such as a device that is lost, counts the second time.
+    """
+    found: dict[str, str] = {}
+    lost: dict[str, int] = {}
     for record in records:
         outcome = record.outcome
         if record.errand.purpose not in {Purpose.SOAK, Purpose.ENDURE} or outcome is None:
             continue
-        if outcome.kind is not Kind.NONE and outcome.policy.state is not TrialState.FAIL:
+        if outcome.kind in _LOST:
+            lost[record.key] = lost.get(record.key, 0) + 1
+        failed = outcome.kind is not Kind.NONE and outcome.policy.state is not TrialState.FAIL
+        if failed or (outcome.kind in _LOST and lost[record.key] > 1):
             found[record.key] = f"{outcome.sentence()}: {outcome.evidence}".rstrip(": ")
     return found
 

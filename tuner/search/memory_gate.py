@@ -6,9 +6,10 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from tuner.core.memory.learned import Learned
-from tuner.core.memory.need import tightest
+from tuner.core.memory.need import Excess, tightest
 from tuner.core.memory.observe import observations_of
 from tuner.core.memory.oracle import sharpened
+from tuner.core.memory.walls import Wall, first_wall, walls_of
 from tuner.core.memory.words import NotLaunched
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from tuner.core.candidate import Candidate
     from tuner.core.memory.learned import Observation
-    from tuner.core.memory.need import Excess, Prediction
+    from tuner.core.memory.need import Prediction
     from tuner.core.memory.oracle import Oracle
     from tuner.core.memory.predict import Predictor
     from tuner.core.rig import Device
@@ -56,6 +57,7 @@ class MemoryGate:
         self._source = source
         self._oracle = oracle
         self._observed: dict[int, tuple[Observation, ...]] = {}
+        self._walls: tuple[Wall, ...] = ()
         self.room_mib: Mapping[str, float] = {
             device.name: float(device.free_mib - reserve_mib.get(device.name, 0)) for device in devices
         }
@@ -92,6 +94,7 @@ class MemoryGate:
         """Take in all trials of the study: the same trials always teach the same."""
         known = Learned(self._before.observations, self._source)
         self._predictor = self._plain.with_learned(known.with_more(self.learned_from(records)))
+        self._walls = walls_of(records, self._plain)
 
     def predict(self, candidate: Candidate) -> Prediction:
         """What a candidate needs; on the edge the engine's own tool is asked."""
@@ -106,8 +109,14 @@ class MemoryGate:
 
     def excess(self, candidate: Candidate) -> Excess | None:
         """The device that a candidate exceeds; None where it may be launched."""
-        worst = tightest(self.predict(candidate), self.room_mib)
-        return worst if worst is not None and worst.chance < LEAST_CHANCE else None
+        prediction = self.predict(candidate)
+        worst = tightest(prediction, self.room_mib)
+        if worst is not None and worst.chance < LEAST_CHANCE:
+            return worst
+        wall = first_wall(self._walls, candidate, self._plain)
+        if wall is None:
+            return None
+        return Excess(wall.device, prediction.devices[wall.device], self.room_mib[wall.device], chance=0.0)
 
     def turned_away(self, candidate: Candidate) -> NotLaunched | None:
         """For the record: why a candidate is not launched; None where it may be."""

@@ -161,8 +161,10 @@ def _tokens(setup: Setup) -> int:
 
 def _draft_compute(parts: Parts, setup: Setup) -> float:
     """Bytes of a MTP context's compute buffer."""
-    per_token = _DRAFTING * parts.model.compute_scale * MIB + _MASK_BYTES * setup.stream_cells
-    return _tokens(setup) * per_token
+    pipeline = setup.mode == "layer" and len(setup.devices) > 1
+    mask = _MASK_BYTES * setup.stream_cells * (_COPIES if pipeline else 1)
+    unpacked = _unpacked(parts, setup, (setup.draft_type_k, setup.draft_type_v))
+    return _tokens(setup) * (_DRAFTING * parts.model.compute_scale * MIB + mask) + unpacked * MIB
 
 
 def _compute(parts: Parts, setup: Setup, holds: list[bool]) -> tuple[float, ...]:
@@ -173,7 +175,7 @@ def _compute(parts: Parts, setup: Setup, holds: list[bool]) -> tuple[float, ...]
     mask = setup.stream_cells * _MASK_BYTES * (_COPIES if pipeline else 1) / MIB
     if not setup.flash_attention:
         mask += setup.stream_cells * 4 * parts.file.n_head / MIB
-    unpacked = _unpacked(parts, setup)
+    unpacked = _unpacked(parts, setup, (setup.type_k, setup.type_v))
     sizes = [0.0] * len(holds)
     for place in users:
         plain = _PLAIN if not pipeline else _LAST if place == users[-1] else _FIRST
@@ -183,11 +185,10 @@ def _compute(parts: Parts, setup: Setup, holds: list[bool]) -> tuple[float, ...]
     return tuple(sizes)
 
 
-def _unpacked(parts: Parts, setup: Setup) -> float:
+def _unpacked(parts: Parts, setup: Setup, kinds: tuple[str, str]) -> float:
     """MiB of one layer's quantised cache as f16: attention over many tokens reads it so."""
     if not parts.model.full_attn_layers:
         return 0.0
-    kinds = (setup.type_k, setup.type_v)
     whole = _cache_bytes(parts, setup, "f16", "f16")
     return sum(
         size / MIB

@@ -16,6 +16,8 @@ from tuner.core.memory.placement import MIB, cache_bytes
 from tuner.core.memory.query import bits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tuner.core.memory.placement import Placement
     from tuner.core.memory.query import MemoryQuery
     from tuner.core.model import ModelFile
@@ -73,7 +75,9 @@ def compute_mib(
                 per_token += _FLOAT_BYTES * model.n_head * model.head_dim_k
         sizes[place] = tokens * per_token
         if on_cuda[place] and attends:  # unpacking takes the place of what the feed-forward has given back
-            sizes[place] += max(_unpacked_bytes(model, query) - 4 * embedding * tokens, 0.0)
+            layers = [layer for layer in range(model.n_trunk) if model.n_head_kv[layer]]
+            unpacked = unpacked_bytes(model, layers, query.cells, query.type_k, query.type_v)
+            sizes[place] += max(unpacked - 4 * embedding * tokens, 0.0)
     return tuple(size / MIB for size in sizes)
 
 
@@ -92,13 +96,18 @@ def _output_bytes(model: ModelFile, query: MemoryQuery, tokens: int, copies: int
     return _FLOAT_BYTES * (rows * model.n_vocab + received * (copies + 1) * model.n_embd)
 
 
-def _unpacked_bytes(model: ModelFile, query: MemoryQuery) -> float:
-    """A quantised cache of one layer as f16: CUDA's attention over many tokens reads it so."""
-    if bits(query.type_k) >= bits("f16") and bits(query.type_v) >= bits("f16"):
+def unpacked_bytes(model: ModelFile, layers: Sequence[int], cells: int, type_k: str, type_v: str) -> float:
+    """A quantised cache of one layer as f16: CUDA's attention over many tokens reads it so.
+
+    Args:
+        model: The model.
+        layers: Those of one context that have a cache; the largest of them counts.
+        cells: Tokens of it.
+        type_k: Of the keys.
+        type_v: Of the values.
+    """
+    quantised = (bits(type_k) < bits("f16"), bits(type_v) < bits("f16"))
+    if not any(quantised) or not layers:
         return 0.0
-    layers = [layer for layer in range(model.n_trunk) if model.n_head_kv[layer]]
-    if not layers:
-        return 0.0
-    keys, values = max(cache_bytes(model, layer, query.cells, "f16", "f16") for layer in layers)
-    quantised = (bits(query.type_k) < bits("f16"), bits(query.type_v) < bits("f16"))
+    keys, values = max(cache_bytes(model, layer, cells, "f16", "f16") for layer in layers)
     return keys * quantised[0] + values * quantised[1]
