@@ -182,15 +182,13 @@ def test_who_does_not_survive_a_soak_is_not_the_best(purpose: Purpose) -> None:
     assert best_of([records[0], records[2]]) is None
 
 
-@pytest.mark.parametrize("kind", [Kind.NONE, Kind.STOPPED, Kind.DISTURBED, Kind.RPC_LOST, None])
+@pytest.mark.parametrize("kind", [Kind.NONE, Kind.STOPPED, Kind.DISTURBED, Kind.DEVICE_ERROR, None])
 def test_a_soak_that_ended_by_no_fault_of_its_own_says_nothing(kind: Kind | None) -> None:
     result = None if kind is None else measured(40.0, kind) if kind is Kind.NONE else ended(kind)
     assert disqualified([a_record(2, CANDIDATE, result, errand=Errand(Purpose.SOAK, 1))]) == {}
 
 
-def test_a_device_that_is_lost_in_a_soak_counts_the_second_time() -> None:
-    once = a_record(1, CANDIDATE, ended(Kind.RPC_LOST), errand=Errand(Purpose.SOAK, 1))
-    again = a_record(2, CANDIDATE, ended(Kind.RPC_LOST), errand=Errand(Purpose.SOAK, 1))
-    well = a_record(3, CANDIDATE, measured(40.0), errand=Errand(Purpose.SOAK, 1))
-    assert disqualified([once]) == disqualified([once, well]) == {}
-    assert list(disqualified([once, again])) == [CANDIDATE.key()]
+def test_a_soak_that_an_rpc_server_did_not_survive_disqualifies() -> None:
+    lost = a_record(1, CANDIDATE, ended(Kind.RPC_LOST), errand=Errand(Purpose.SOAK, 1))
+    assert list(disqualified([lost])) == [CANDIDATE.key()]
+    assert disqualified([replace(lost, errand=Errand(Purpose.CONFIRM, 1))]) == {}

@@ -42,8 +42,8 @@ class Errand:
 
 
 SEARCHING = Errand()
-#: How a server ends that takes a device with it, or is taken by one.
-_LOST = frozenset({Kind.RPC_LOST, Kind.DEVICE_ERROR})
+#: How a server ends that takes a device with it.
+_LOST = frozenset({Kind.RPC_LOST})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +114,15 @@ def searched(records: Sequence[TrialRecord]) -> list[TrialRecord]:
 def disqualified(records: Sequence[TrialRecord]) -> dict[str, str]:
     """Keys of what did not survive a soak or an endurance, and why.
 
-    What may not be its fault, such as a device that is lost, counts the second time.
+    A server that takes an RPC server with it did not survive either: that is how a lack of its memory shows.
     """
     found: dict[str, str] = {}
-    lost: dict[str, int] = {}
     for record in records:
         outcome = record.outcome
         if record.errand.purpose not in {Purpose.SOAK, Purpose.ENDURE} or outcome is None:
             continue
-        if outcome.kind in _LOST:
-            lost[record.key] = lost.get(record.key, 0) + 1
-        failed = outcome.kind is not Kind.NONE and outcome.policy.state is not TrialState.FAIL
-        if failed or (outcome.kind in _LOST and lost[record.key] > 1):
+        blameless = outcome.policy.state is TrialState.FAIL and outcome.kind not in _LOST
+        if outcome.kind is not Kind.NONE and not blameless:
             found[record.key] = f"{outcome.sentence()}: {outcome.evidence}".rstrip(": ")
     return found
 

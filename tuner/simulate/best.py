@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from tuner.core.options import Value
     from tuner.simulate.launcher import SimulatedRig
 
-#: Options that never change a played rate: only memory, prompts, or nothing.
+#: Options that never change a played rate: only memory, prompts, or nothing. The drafts' cache types are not among
+#: them: a quantised one is smaller, and is unpacked into a buffer that is larger than what it saves.
 _ONLY_MEMORY = frozenset(
-    "ubatch-size batch-size kv-unified spec-draft-type-k spec-draft-type-v threads threads-batch poll prio "
+    "ubatch-size batch-size kv-unified threads threads-batch poll prio "
     "cache-ram cache-reuse ctx-checkpoints load-mode no-host repack op-offload swa-full backend-sampling "
     "spec-draft-backend-sampling spec-draft-sampling spec-draft-n-min spec-ngram-mod-n-min spec-ngram-mod-n-max "
     "spec-ngram-mod-n-match".split()

@@ -180,8 +180,7 @@ def _compute(parts: Parts, setup: Setup, holds: list[bool]) -> tuple[float, ...]
     for place in users:
         plain = _PLAIN if not pipeline else _LAST if place == users[-1] else _FIRST
         tokens = _tokens(setup) * (plain * scale + mask)
-        share = 1.0 if setup.mode != "tensor" else setup.split[place] / sum(setup.split)
-        sizes[place] = tokens + unpacked * share
+        sizes[place] = tokens + unpacked  # in tensor mode, too, each device unpacks into room for all heads
     return tuple(sizes)
 
 

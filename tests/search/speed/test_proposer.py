@@ -86,8 +86,19 @@ def test_where_nothing_fits_nothing_is_proposed() -> None:
 def test_what_does_not_fit_is_proposed_with_smaller_buffers() -> None:
     found = idea(TRIALS, lambda one: 1.0 if one.get("ubatch-size") == 128 else 0.6).candidate
     assert found.get("ubatch-size") == 128
-    if found.draft_depth:
-        assert found.get("spec-draft-type-k") == found.get("spec-draft-type-v") == "q8_0"
+    assert found.get("spec-draft-type-k") in {"f16", None}
+
+
+def test_what_does_not_fit_then_is_proposed_with_a_smaller_cache_of_its_drafts() -> None:
+    """In a long context that takes more: it is unpacked into a buffer."""
+
+    def chance(one: Candidate) -> float:
+        small = one.get("ubatch-size") == 128 and one.get("spec-draft-type-k") == "q8_0"
+        return 1.0 if small else 0.6
+
+    found = idea(TRIALS, chance).candidate
+    assert found.draft_depth > 0
+    assert found.get("spec-draft-type-k") == found.get("spec-draft-type-v") == "q8_0"
 
 
 def test_what_fits_keeps_its_buffers() -> None:

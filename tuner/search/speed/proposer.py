@@ -235,16 +235,19 @@ class SpeedSearch:
         return self._pool.options(int(self._places[place]))
 
     def _fallbacks(self, options: Mapping[str, Value]) -> list[dict[str, Value]]:
-        """The same configuration with smaller buffers, which cost no speed of generation."""
+        """The same configuration with smaller buffers, which cost no speed of generation.
+
+        A quantised cache of the drafts is smaller, but is unpacked into a buffer: in a long context it takes more.
+        """
         rows: list[dict[str, Value]] = [dict(options)]
         sizes = self._choices("ubatch-size")
         if not sizes:
             return rows
-        smaller: dict[str, Value] = {"ubatch-size": 128 if 128 in sizes else min(cast("list[int]", sizes))}
-        for name in ("spec-draft-type-k", "spec-draft-type-v"):
-            if "spec-draft-n-max" in options and "q8_0" in self._choices(name):
-                smaller[name] = "q8_0"
-        return [*rows, {**options, **smaller}]
+        rows.append({**options, "ubatch-size": 128 if 128 in sizes else min(cast("list[int]", sizes))})
+        types = [name for name in ("spec-draft-type-k", "spec-draft-type-v") if "q8_0" in self._choices(name)]
+        if "spec-draft-n-max" in options and types:
+            rows.append({**rows[-1], **dict.fromkeys(types, "q8_0")})
+        return rows
 
     def _choices(self, name: str) -> list[Value]:
         """Values that the space has for an option; none where it does not vary it."""
