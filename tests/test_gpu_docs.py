@@ -4,7 +4,16 @@ from statistics import fmean
 
 import pytest
 
-from tests.support.gpu_tables import FOLDER, memory_table, rows, search_table, trials, wall_table
+from tests.support.gpu_tables import (
+    FOLDER,
+    best,
+    memory_table,
+    proof_table,
+    rows,
+    search_table,
+    trials,
+    wall_table,
+)
 
 TEXT = (FOLDER / "README.md").read_text(encoding="utf-8")
 
@@ -60,3 +69,21 @@ def test_the_searches_are_those_of_the_data(name: str, said: str) -> None:
     assert f"({speeds[1] / speeds[0]:.2f} times)" in TEXT
     assert f"{len(launched)} launches" in TEXT
     assert not [trial for trial in launched if trial["outcome"] == "out-of-memory"]
+
+
+def test_the_whole_runs_are_those_of_the_data() -> None:
+    assert proof_table(("8k", "64k")) in TEXT
+    for run in ("8k", "64k", "229k"):
+        errors = [
+            row["used_mib"] - row["predicted_mib"] for row in rows("memory-runs.jsonl") if row["run"] == run
+        ]
+        said = f"{len(errors)} readings, mean {fmean(errors):+.0f} MiB, worst {max(errors, key=abs):+.0f}"
+        assert said in TEXT
+        launched = trials(f"run-{run}.csv")
+        assert len(launched) == best(run)["study"]["trials"]["total"]
+    lost = [row for row in trials("run-229k.csv") if row["outcome"] == "out-of-memory"]
+    assert f"{len(lost)} launches in a row ran out of memory" in TEXT
+
+
+def test_a_winner_of_a_whole_run_keeps_what_is_said_free() -> None:
+    assert f"keeps {best('64k')['soak']['free_mib']['CUDA0']} MiB of the fast card free" in TEXT

@@ -75,3 +75,35 @@ def trials(name: str) -> list[dict[str, str]]:
     """A study's trials as `tuner show --csv` wrote them."""
     with (FOLDER / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def best(name: str) -> dict[str, Any]:
+    """A run's best.json."""
+    document: dict[str, Any] = json.loads((FOLDER / f"run-{name}.json").read_text(encoding="utf-8"))
+    return document
+
+
+def proof_table(names: tuple[str, ...]) -> str:
+    """What whole runs came to, confirmed; rates are sum over sum on the launches that confirmed them."""
+    lines = [
+        "| context | the engine's own | winner | tok/s | ratio (95 %) | launches | out of memory | soak |",
+        "|--:|--:|---|--:|---|--:|--:|---|",
+    ]
+    for name in names:
+        document, launched = best(name), trials(f"run-{name}.csv")
+        winner, (reference,) = document["winner"], document["confirmation"]["references"]
+        default = next(row for row in document["references"] if row["name"] == reference["name"])
+        low, high = reference["interval"]
+        label = next(row["configuration"] for row in launched if int(row["trial"]) == winner["trial"])
+        cells = [
+            f"{document['soak']['slot_context']:,}",
+            f"{default['rates']['generation_tok_s']:.1f}",
+            f"`{label}`",
+            f"{winner['rates']['generation_tok_s']:.1f}",
+            f"{reference['ratio']:.3f} ({low:.3f} to {high:.3f}), {reference['launches_a_side']} launches a side",
+            f"{len(launched)}",
+            f"{document['study']['trials'].get('out-of-memory', 0)}",
+            document["soak"]["sentence"],
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
