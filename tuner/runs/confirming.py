@@ -26,61 +26,42 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tuner.core.candidate import Candidate
-    from tuner.core.interrupt import Interrupts
     from tuner.core.measurement import Sample
-    from tuner.core.workload import Workload
-    from tuner.runs.launching import Launching
-    from tuner.runs.protocols import Progress
-    from tuner.runs.quality_gate import QualityGate
-    from tuner.study import StudyStore
+    from tuner.runs.desk import Desk
 
 
 class Confirming:
     """The confirmation of a study, new or resumed.
 
     Args:
+        desk: What every part of a run works with.
         specs: How each reference is launched, by its key.
         candidate_spec: How a candidate is launched.
-        workload: What each launch is asked.
         blocks: Launches a side at most.
         worthwhile: A difference that is worth while, as a part.
-        launching: Makes trials.
-        store: Where trials and the confirmation are recorded.
-        quality: Looks at the answers.
-        progress: Is told what happens.
-        interrupts: Requests to stop.
-        recorded: Is told each trial that was recorded.
-        changed: Is told whenever what the confirmation says may have changed without a trial.
     """
 
     def __init__(
         self,
+        desk: Desk,
         specs: Mapping[str, LaunchSpec],
         candidate_spec: Callable[[Candidate], LaunchSpec],
-        workload: Workload,
         *,
         blocks: int,
         worthwhile: float,
-        launching: Launching,
-        store: StudyStore,
-        quality: QualityGate,
-        progress: Progress,
-        interrupts: Interrupts,
-        recorded: Callable[[TrialRecord], None],
-        changed: Callable[[], None],
     ) -> None:
         self._references = specs
         self._candidate_spec = candidate_spec
-        self._workload = workload
+        self._workload = desk.rules.workload
         self._blocks = blocks
         self._worthwhile = worthwhile
-        self._launching = launching
-        self._store = store
-        self._quality = quality
-        self._progress = progress
-        self._interrupts = interrupts
-        self._recorded = recorded
-        self._changed = changed
+        self._launching = desk.launching
+        self._store = desk.store
+        self._quality = desk.quality
+        self._progress = desk.progress
+        self._interrupts = desk.interrupts
+        self._recorded = desk.recorded
+        self._changed = desk.changed
 
     def begin(
         self, budget: tuple[float | None, int | None], *, seconds: float | None, before: Confirmation | None

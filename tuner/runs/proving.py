@@ -17,14 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tuner.core.candidate import Candidate
-    from tuner.core.interrupt import Interrupts
     from tuner.core.launch import LaunchSpec
     from tuner.runs.budget import Budget
-    from tuner.runs.launching import Launching, LaunchRules
-    from tuner.runs.protocols import Progress
-    from tuner.runs.quality_gate import QualityGate
+    from tuner.runs.desk import Desk
     from tuner.search.confirmation.state import Confirmation
-    from tuner.study import StudyStore
 
 #: An endurance during which a card throttled was an endurance all the same.
 _SURVIVED = frozenset({Kind.NONE, Kind.DISTURBED})
@@ -55,71 +51,42 @@ class Proving:
     """The proof of a study's winner, new or resumed.
 
     Args:
-        rules: What holds for every launch.
+        desk: What every part of a run works with.
         references: What the winner is compared with.
         candidate_spec: How a candidate is launched.
         budget: What the study may use.
         proof: How the winner is proved.
         worthwhile: A difference that is worth while, as a part.
-        launching: Makes trials.
-        store: Where trials and the confirmation are recorded.
-        quality: Looks at the answers.
-        progress: Is told what happens.
-        interrupts: Requests to stop.
-        recorded: Is told each trial that was recorded.
-        changed: Is told whenever what the confirmation says may have changed without a trial.
         used_s: Seconds that the study has used so far.
     """
 
     def __init__(
         self,
-        rules: LaunchRules,
+        desk: Desk,
         *,
         references: Sequence[LaunchSpec],
         candidate_spec: Callable[[Candidate], LaunchSpec],
         budget: Budget,
         proof: Proof,
         worthwhile: float,
-        launching: Launching,
-        store: StudyStore,
-        quality: QualityGate,
-        progress: Progress,
-        interrupts: Interrupts,
-        recorded: Callable[[TrialRecord], None],
-        changed: Callable[[], None],
         used_s: Callable[[], float],
     ) -> None:
         self._references = references
         self._candidate_spec = candidate_spec
         self._budget = budget
         self._proof = proof
-        self._store = store
-        self._progress = progress
-        self._interrupts = interrupts
+        self._store = desk.store
+        self._progress = desk.progress
+        self._interrupts = desk.interrupts
         self._used_s = used_s
         self._confirming = Confirming(
+            desk,
             {spec.key: spec for spec in references},
             candidate_spec,
-            rules.workload,
             blocks=proof.confirm_blocks,
             worthwhile=worthwhile,
-            launching=launching,
-            store=store,
-            quality=quality,
-            progress=progress,
-            interrupts=interrupts,
-            recorded=recorded,
-            changed=changed,
         )
-        self._soaking = Soaking(
-            rules.workload,
-            rules.devices,
-            launching=launching,
-            store=store,
-            interrupts=interrupts,
-            recorded=recorded,
-            gaps_s=proof.gaps_s,
-        )
+        self._soaking = Soaking(desk, gaps_s=proof.gaps_s)
 
     def begin(self, before: Confirmation | None, search: Ending) -> Confirmation | None:
         """Choose who is confirmed after a search; None where nobody ever was.

@@ -17,40 +17,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tuner.core.candidate import Candidate
-    from tuner.core.interrupt import Interrupts
     from tuner.core.launch import LaunchSpec
     from tuner.core.measurement import Sample
     from tuner.core.trial import TrialRecord
     from tuner.runs.budget import Budget
-    from tuner.runs.launching import Launching, LaunchRules
-    from tuner.runs.protocols import Progress
-    from tuner.runs.quality_gate import QualityGate
+    from tuner.runs.desk import Desk
     from tuner.search.strategy import Search
-    from tuner.study import StudyStore
 
 
 class Searching:
     """The search of a study, new or resumed.
 
     Args:
-        rules: What holds for every launch.
+        desk: What every part of a run works with.
         references: Measured first.
         starts: Tried next, with a word on why.
         candidate_spec: How a candidate is launched.
         search: Proposes once references and starts are through.
         worthwhile: The improvement that is worth going on for, as a part of the best; 0 for any.
         seed: Of the sampler.
-        launching: Makes trials.
-        store: Where trials are recorded.
-        quality: Looks at the answers.
-        progress: Is told what happens.
-        interrupts: Requests to stop.
-        recorded: Is told each trial that was recorded.
     """
 
     def __init__(
         self,
-        rules: LaunchRules,
+        desk: Desk,
         *,
         references: Sequence[LaunchSpec],
         starts: Sequence[tuple[str, Candidate]],
@@ -58,27 +48,21 @@ class Searching:
         search: Search,
         worthwhile: float,
         seed: int,
-        launching: Launching,
-        store: StudyStore,
-        quality: QualityGate,
-        progress: Progress,
-        interrupts: Interrupts,
-        recorded: Callable[[TrialRecord], None],
     ) -> None:
-        self._rules = rules
+        self._rules = desk.rules
         self._references = references
         self._starts = starts
         self._candidate_spec = candidate_spec
         self._search = search
         self._worthwhile = worthwhile
         self._seed = seed
-        self._launching = launching
-        self._store = store
-        self._quality = quality
-        self._progress = progress
-        self._interrupts = interrupts
-        self._recorded = recorded
-        self._turned_away = {row.key: row for row in store.not_launched()}
+        self._launching = desk.launching
+        self._store = desk.store
+        self._quality = desk.quality
+        self._progress = desk.progress
+        self._interrupts = desk.interrupts
+        self._recorded = desk.recorded
+        self._turned_away = {row.key: row for row in desk.store.not_launched()}
 
     def run(self, budget: Callable[[Sequence[TrialRecord]], Budget], used_s: Callable[[], float]) -> Ending:
         """Go on until the budget is spent, the space is used up, it is enough, or somebody asks to stop.

@@ -17,14 +17,10 @@ from tuner.search.queue import wanted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tuner.core.interrupt import Interrupts
     from tuner.core.launch import LaunchSpec
-    from tuner.core.rig import Device
     from tuner.core.soak import Soaked
-    from tuner.core.workload import Workload
-    from tuner.runs.launching import Launching
+    from tuner.runs.desk import Desk
     from tuner.runs.trial_folder import TrialFolder
-    from tuner.study import StudyStore
 
 #: The part of the time left that the longest prompt may take.
 _LONGEST_PART = 0.4
@@ -40,32 +36,17 @@ class Soaking:
     """Soak and endurance of one study.
 
     Args:
-        workload: What the winner was measured with.
-        devices: The rig's.
-        launching: Makes trials.
-        store: Where trials are recorded.
-        interrupts: Requests to stop.
-        recorded: Is told each trial that was recorded.
+        desk: What every part of a run works with.
         gaps_s: How long the winner is left alone between requests, one after the other.
     """
 
-    def __init__(
-        self,
-        workload: Workload,
-        devices: Sequence[Device],
-        *,
-        launching: Launching,
-        store: StudyStore,
-        interrupts: Interrupts,
-        recorded: Callable[[TrialRecord], None],
-        gaps_s: Sequence[float] = GAPS_S,
-    ) -> None:
-        self._workload = workload
-        self._devices = devices
-        self._launching = launching
-        self._store = store
-        self._interrupts = interrupts
-        self._recorded = recorded
+    def __init__(self, desk: Desk, *, gaps_s: Sequence[float] = GAPS_S) -> None:
+        self._workload = desk.rules.workload
+        self._devices = desk.rules.devices
+        self._launching = desk.launching
+        self._store = desk.store
+        self._interrupts = desk.interrupts
+        self._recorded = desk.recorded
         self._gaps_s = gaps_s
 
     def soak(

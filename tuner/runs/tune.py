@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tuner.core.launch import LaunchResult, LaunchSpec
 from tuner.core.outcome import Kind, Outcome
 from tuner.runs.budget import Budget, for_the_search
+from tuner.runs.desk import Desk
 from tuner.runs.ending import Ending
 from tuner.runs.giving_up import give_up_if_hopeless
 from tuner.runs.launching import Launching, LaunchRules
@@ -91,28 +92,8 @@ class TuneRun:
             progress=progress,
             interrupts=interrupts,
         )
-        self._searching = Searching(
-            plan.rules,
-            references=plan.references,
-            starts=plan.starts,
-            candidate_spec=plan.candidate_spec,
-            search=plan.search,
-            worthwhile=plan.worthwhile,
-            seed=plan.seed,
-            launching=launching,
-            store=store,
-            quality=self._quality,
-            progress=progress,
-            interrupts=interrupts,
-            recorded=self._recorded,
-        )
-        self._proving = Proving(
-            plan.rules,
-            references=plan.references,
-            candidate_spec=plan.candidate_spec,
-            budget=plan.budget,
-            proof=plan.proof,
-            worthwhile=plan.worthwhile,
+        desk = Desk(
+            rules=plan.rules,
             launching=launching,
             store=store,
             quality=self._quality,
@@ -120,6 +101,23 @@ class TuneRun:
             interrupts=interrupts,
             recorded=self._recorded,
             changed=lambda: self._publish(self._store.records()),
+        )
+        self._searching = Searching(
+            desk,
+            references=plan.references,
+            starts=plan.starts,
+            candidate_spec=plan.candidate_spec,
+            search=plan.search,
+            worthwhile=plan.worthwhile,
+            seed=plan.seed,
+        )
+        self._proving = Proving(
+            desk,
+            references=plan.references,
+            candidate_spec=plan.candidate_spec,
+            budget=plan.budget,
+            proof=plan.proof,
+            worthwhile=plan.worthwhile,
             used_s=self._used_s,
         )
 
