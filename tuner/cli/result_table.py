@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from tuner.core.launch import CURRENT, reference_name
+from tuner.core.launch import CURRENT
 from tuner.core.memory.words import not_launched_sentences
 from tuner.core.monitoring import slow_links
 from tuner.core.outcome import Kind
@@ -17,6 +17,7 @@ from tuner.report.proof import (
     configuration,
     confirmation_sentences,
     endurance_document,
+    label,
     quality_document,
     soak_document,
 )
@@ -27,13 +28,6 @@ if TYPE_CHECKING:
 
     from tuner.core.memory.words import NotLaunched
     from tuner.search.confirmation.state import Confirmation
-
-
-def label(record: TrialRecord) -> str:
-    """What people call what was launched."""
-    if record.candidate is not None:
-        return record.candidate.summary()
-    return reference_name(record.reference)
 
 
 def summary(records: Sequence[TrialRecord], confirmation: Confirmation | None = None) -> Table:

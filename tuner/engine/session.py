@@ -135,7 +135,7 @@ class Session:
             RequestFailed: It did not come to its end.
         """
         self._look_at_memory()
-        return self._client.next_token(text, deadline_s=self._limited(60 + len(text) / 30))
+        return self._client.next_token(text, deadline_s=min(60 + len(text) / 30, self._limit.left_s))
 
     def count_tokens(self, text: str) -> int | None:
         """Tokens that a raw text is; None where the server does not tell.
@@ -170,9 +170,6 @@ class Session:
     def _deadlines(self, prompt: Prompt, max_tokens: int) -> Deadlines:
         """By what a slow machine needs; a server that has shown its prompt rate is not waited for much longer."""
         return Patiences.request(prompt, max_tokens, self._slowest_prompt_tok_s).within(self._limit.left_s)
-
-    def _limited(self, seconds: float) -> float:
-        return min(seconds, self._limit.left_s)
 
     def _wait_until_ready(self) -> Outcome | None:
         deadline = Patience(self._patiences.load_s)

@@ -14,7 +14,7 @@ import jsonschema
 from tuner import __version__
 from tuner.core.measurement import Rates, rates_by_class
 from tuner.core.telemetry import joules_a_token
-from tuner.core.trial import TrialRecord, disqualified, searched
+from tuner.core.trial import TrialRecord, searched
 from tuner.report.proof import (
     confirmation_document,
     disqualified_document,
@@ -91,7 +91,7 @@ def best_document(
         "confirmation": confirmation_document(confirmation, records),
         "soak": soak_document(key, records),
         "endurance": endurance_document(key, records),
-        "disqualified": disqualified_document(records, disqualified(records)),
+        "disqualified": disqualified_document(records),
         "quality": quality_document(records),
         **{name: facts[name] for name in ("engine", "devices", "model", "workload")},
     }

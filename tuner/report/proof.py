@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.core.launch import reference_name
 from tuner.core.outcome import Kind
-from tuner.core.trial import Purpose, TrialRecord
+from tuner.core.trial import Purpose, TrialRecord, disqualified
 from tuner.search.confirmation.looks import LEVEL
 from tuner.search.confirmation.result import Result, result_of
 from tuner.search.confirmation.state import Confirmation, scores_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from tuner.core.soak import Soaked
     from tuner.search.confirmation.result import Versus
@@ -148,9 +148,11 @@ def endurance_document(winner: str, records: Sequence[TrialRecord]) -> dict[str,
     }
 
 
-def disqualified_document(records: Sequence[TrialRecord], gone: Mapping[str, str]) -> list[dict[str, Any]]:
+def disqualified_document(records: Sequence[TrialRecord]) -> list[dict[str, Any]]:
     """Leaders that did not survive, for best.json."""
-    return [{"parameters": _parameters(key, records), "why": why} for key, why in gone.items()]
+    return [
+        {"parameters": _parameters(key, records), "why": why} for key, why in disqualified(records).items()
+    ]
 
 
 def quality_document(records: Sequence[TrialRecord]) -> list[dict[str, Any]]:
@@ -194,14 +196,14 @@ def winner_quality(key: str, records: Sequence[TrialRecord]) -> dict[str, Any] |
     return found[-1].to_json() if found else None
 
 
-def configuration(arm: str, records: Sequence[TrialRecord]) -> str:
+def label(record: TrialRecord) -> str:
     """What people call what was launched."""
-    for record in records:
-        if record.key == arm:
-            return (
-                reference_name(record.reference) if record.candidate is None else record.candidate.summary()
-            )
-    return arm
+    return reference_name(record.reference) if record.candidate is None else record.candidate.summary()
+
+
+def configuration(arm: str, records: Sequence[TrialRecord]) -> str:
+    """What people call what has that key."""
+    return next((label(record) for record in records if record.key == arm), arm)
 
 
 def soaked_sentence(soaked: Soaked) -> str:

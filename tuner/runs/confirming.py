@@ -8,9 +8,9 @@ from statistics import median
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tuner.core.launch import LaunchSpec, reference_name
+from tuner.core.launch import reference_name
 from tuner.core.trial import Errand, Purpose, TrialRecord
-from tuner.runs.launching import Order
+from tuner.runs.launching import Order, last_wall_s
 from tuner.runs.works.benchmark import Benchmark
 from tuner.search.confirmation.leaders import affordable, leaders_of
 from tuner.search.confirmation.state import (
@@ -23,9 +23,9 @@ from tuner.search.confirmation.state import (
 from tuner.search.confirmation.verdict import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from tuner.core.candidate import Candidate
+    from tuner.core.launch import LaunchSpec
     from tuner.core.measurement import Sample
     from tuner.runs.desk import Desk
 
@@ -35,8 +35,8 @@ class Confirming:
 
     Args:
         desk: What every part of a run works with.
-        specs: How each reference is launched, by its key.
-        candidate_spec: How a candidate is launched.
+        references: Keys of what the leaders are compared with.
+        spec_of: How what has a key is launched.
         blocks: Launches a side at most.
         worthwhile: A difference that is worth while, as a part.
     """
@@ -44,14 +44,14 @@ class Confirming:
     def __init__(
         self,
         desk: Desk,
-        specs: Mapping[str, LaunchSpec],
-        candidate_spec: Callable[[Candidate], LaunchSpec],
+        references: Sequence[str],
+        spec_of: Callable[[str], LaunchSpec],
         *,
         blocks: int,
         worthwhile: float,
     ) -> None:
-        self._references = specs
-        self._candidate_spec = candidate_spec
+        self._references = references
+        self._spec_of = spec_of
         self._workload = desk.rules.workload
         self._blocks = blocks
         self._worthwhile = worthwhile
@@ -79,14 +79,14 @@ class Confirming:
         records = self._store.records()
         out = {} if before is None else {a: why for a, why in before.out.items() if a not in self._references}
         leaders = leaders_of(records, out)
-        references = [key for key in self._references if _last_measured_s(key, records) is not None]
+        references = [key for key in self._references if last_wall_s(key, records) is not None]
         if not leaders:
             return "there is no candidate to confirm"
         if not references and len(leaders) == 1:
             return "there is nothing to compare the only candidate with"
         many, blocks = affordable(
             [_expected_s(record.key, records) for record in leaders],
-            [seconds_ for key in references if (seconds_ := _last_measured_s(key, records)) is not None],
+            [seconds_ for key in references if (seconds_ := last_wall_s(key, records)) is not None],
             blocks=self._blocks,
             seconds=seconds,
         )
@@ -149,7 +149,7 @@ class Confirming:
         self, step: Wanted, confirmation: Confirmation, records: Sequence[TrialRecord], left_s: float | None
     ) -> bool:
         began = time.monotonic()
-        spec = self._spec(step.arm)
+        spec = self._spec_of(step.arm)
         look = self._quality.look(spec)
         work = Benchmark(self._workload, spec.asked, self._sampled, look)
         record = self._launching.make(
@@ -181,29 +181,14 @@ class Confirming:
     def _sampled(self, sample: Sample) -> None:
         self._progress.sample(sample)
 
-    def _spec(self, arm: str) -> LaunchSpec:
-        if arm in self._references:
-            return self._references[arm]
-        for record in self._store.records():
-            if record.key == arm and record.candidate is not None:
-                return self._candidate_spec(record.candidate)
-        raise AssertionError(f"no trial of {arm}")
-
     def _label(self, arm: str) -> str:
-        if arm in self._references:
-            return reference_name(self._references[arm].reference)
-        return self._spec(arm).label
-
-
-def _last_measured_s(key: str, records: Sequence[TrialRecord]) -> float | None:
-    """What its last launch took that was measured; None where none was."""
-    took = [record.wall_s for record in records if record.key == key and record.score is not None]
-    return took[-1] if took else None
+        spec = self._spec_of(arm)
+        return spec.label if spec.candidate is not None else reference_name(spec.reference)
 
 
 def _expected_s(key: str, records: Sequence[TrialRecord]) -> float:
     """What a launch takes now; one that was given up was never measured, and takes what others do."""
-    last_s = _last_measured_s(key, records)
+    last_s = last_wall_s(key, records)
     if last_s is not None:
         return last_s
     return median([record.wall_s for record in records if record.score is not None] or [0.0])

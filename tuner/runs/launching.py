@@ -184,6 +184,11 @@ class Launching:
         return replace(result, telemetry=report.summaries, outcome=outcome)
 
 
+def last_wall_s(key: str, records: Sequence[TrialRecord]) -> float | None:
+    """What the last launch of a candidate or reference took that was measured; None where none was."""
+    return next((r.wall_s for r in reversed(records) if r.key == key and r.score is not None), None)
+
+
 def disturbed_before(key: str, records: Sequence[TrialRecord], errand: Errand = SEARCHING) -> int:
     """How often this candidate or reference was disturbed when it was launched for that."""
     outcomes = [r.outcome for r in records if r.key == key and r.errand == errand]

@@ -9,7 +9,8 @@ from tuner.core.outcome import Kind
 from tuner.core.trial import Purpose, TrialRecord, disqualified
 from tuner.runs.confirming import Confirming
 from tuner.runs.ending import Ending
-from tuner.runs.soaking import LEAST_ENDURANCE_S, LEAST_LAUNCHES, Soaking, last_wall_s
+from tuner.runs.launching import last_wall_s
+from tuner.runs.soaking import LEAST_ENDURANCE_S, LEAST_LAUNCHES, Soaking
 from tuner.search.confirmation.result import result_of, winner_of
 from tuner.search.confirmation.state import gone_of
 
@@ -81,8 +82,8 @@ class Proving:
         self._used_s = used_s
         self._confirming = Confirming(
             desk,
-            {spec.key: spec for spec in references},
-            candidate_spec,
+            [spec.key for spec in references],
+            self._spec,
             blocks=proof.confirm_blocks,
             worthwhile=worthwhile,
         )
@@ -204,5 +205,5 @@ class Proving:
             return left_s
         records = self._store.records()
         confirmed = {record.key for record in records if record.errand.purpose is Purpose.CONFIRM}
-        soak_s = LEAST_LAUNCHES * max((last_wall_s(key, records) for key in confirmed), default=0.0)
+        soak_s = LEAST_LAUNCHES * max((last_wall_s(key, records) or 0.0 for key in confirmed), default=0.0)
         return max(min(left_s * _CONFIRMED_PART, left_s - soak_s), 0.0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tuner.core.measurement import rates
 from tuner.core.trial import Errand, Purpose, TrialRecord, disqualified
-from tuner.runs.launching import Order
+from tuner.runs.launching import Order, last_wall_s
 from tuner.runs.works.soaking import GAPS_S, Endurance, Rested, Soak
 from tuner.search.queue import wanted
 
@@ -69,7 +69,7 @@ class Soaking:
             if done and (disqualified(done) or not wanted(spec.key, done)):
                 return done[-1]
             left = left_s()
-            if left is not None and left < LEAST_LAUNCHES * last_wall_s(spec.key, records):
+            if left is not None and left < LEAST_LAUNCHES * (last_wall_s(spec.key, records) or 0.0):
                 return last
             diary = _Diary()
             work = Soak(
@@ -133,11 +133,6 @@ class _Diary:
         """Replace what was written before."""
         if self._folder is not None:
             self._folder.record_soaked(soaked)
-
-
-def last_wall_s(key: str, records: Sequence[TrialRecord]) -> float:
-    """What the last launch took that was measured; 0 where none was."""
-    return next((r.wall_s for r in reversed(records) if r.key == key and r.score is not None), 0.0)
 
 
 def rested(key: str, records: Sequence[TrialRecord]) -> Rested:
