@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.played_cards import PlayedCard, PlayedDriver, all_answers
 from tuner.core.disturbance import disturbance
+from tuner.core.interrupt import Interrupted
 from tuner.core.monitoring import RigReport
 from tuner.core.rig import Device, Rig
 from tuner.rig import monitor as monitor_module
@@ -44,7 +45,7 @@ RIG = Rig(
 @pytest.fixture(autouse=True)
 def rpc_server_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is none at that address, and nothing here is about it."""
-    monkeypatch.setattr(monitor_module, "wait_until_accepting", lambda _endpoints: [])
+    monkeypatch.setattr(monitor_module, "wait_until_accepting", lambda _endpoints, **_: [])
 
 
 MEMORY = ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo v2")
@@ -117,8 +118,8 @@ def play(monkeypatch: pytest.MonkeyPatch, rig: PlayedRig, module: ModuleType) ->
         "read_temperatures_c": partial(read_temperatures_c, nvml=module),
         "read_holders": partial(read_holders, nvml=module),
         "TelemetrySampler": partial(TelemetrySampler, nvml=module, period_s=0.001),
-        "wait_until_back": partial(wait_until_back, sleep=rig.sleep, clock=rig.clock),
-        "wait_until_cool": partial(wait_until_cool, sleep=rig.sleep, clock=rig.clock),
+        "wait_until_back": partial(wait_until_back, clock=rig.clock),
+        "wait_until_cool": partial(wait_until_cool, clock=rig.clock),
         "Guarded": partial(Guarded, deadline_s=0.05),
     }.items():
         monkeypatch.setattr(monitor_module, name, played)
@@ -165,11 +166,11 @@ def test_without_a_driver_nothing_is_seen_and_nothing_is_waited_for(
     rig = PlayedRig()
     play(monkeypatch, rig, PlayedDriver((), init=missing).module)
     monitor = RigMonitor(Rig(devices), cool_to_c=40)
-    assert monitor.ready() == []
+    assert monitor.ready(rig.sleep) == []
     monitor.begin()
     report = monitor.end(since_s=0.0, until_s=1.0, own_pid=1, raw=tmp_path / "telemetry.jsonl")
     assert report == RigReport()
-    assert monitor.ready() == []
+    assert monitor.ready(rig.sleep) == []
     assert rig.now_s == 0
     assert list(tmp_path.iterdir()) == []
 
@@ -210,7 +211,7 @@ def test_series_that_cannot_be_written_ends_nothing(tmp_path: Path, rig: PlayedR
 # --- memory
 
 
-def test_memory_that_comes_back_is_waited_for(rig: PlayedRig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_comes_back_is_waited_for(rig: PlayedRig) -> None:
     monitor = RigMonitor(RIG)
     rig.free_mib["GPU-b"] = 2000
 
@@ -219,10 +220,7 @@ def test_memory_that_comes_back_is_waited_for(rig: PlayedRig, monkeypatch: pytes
         if rig.now_s >= 3:
             rig.free_mib["GPU-b"] = 24_050
 
-    monkeypatch.setattr(
-        monitor_module, "wait_until_back", partial(wait_until_back, sleep=sleep, clock=rig.clock)
-    )
-    assert monitor.ready() == []
+    assert monitor.ready(sleep) == []
     assert 3 <= rig.now_s < 4
 
 
@@ -230,15 +228,15 @@ def test_memory_that_does_not_come_back_is_said_once_and_is_the_rig_from_then_on
     monitor = RigMonitor(RIG)
     rig.free_mib["GPU-b"] = 20_000
     rig.hold("GPU-b", GONE_PID, 4100)
-    (sentence,) = monitor.ready()
+    (sentence,) = monitor.ready(rig.sleep)
     assert sentence.startswith("CUDA1 has 4,100 MiB less free than before the first launch, after 30 s")
     assert f"process {GONE_PID}" in sentence
     waited_s = rig.now_s
-    assert monitor.ready() == []
+    assert monitor.ready(rig.sleep) == []
     assert rig.now_s == waited_s
     # what goes beyond that is said again
     rig.free_mib["GPU-b"] = 19_000
-    (sentence,) = monitor.ready()
+    (sentence,) = monitor.ready(rig.sleep)
     assert sentence.startswith("CUDA1 has 1,000 MiB less")
 
 
@@ -248,18 +246,27 @@ def test_memory_that_does_not_come_back_is_said_once_and_is_the_rig_from_then_on
 def test_cards_are_waited_for_until_they_are_cool(rig: PlayedRig) -> None:
     rig.cards[0].answers["nvmlDeviceGetTemperature"] = lambda: 71 if rig.now_s < 20 else 50
     rig.cards[1].answers["nvmlDeviceGetTemperature"] = 45
-    assert RigMonitor(RIG, cool_to_c=55).ready() == []
+    assert RigMonitor(RIG, cool_to_c=55).ready(rig.sleep) == []
     assert 20 <= rig.now_s < 22
 
 
 def test_card_that_stays_hot_is_named_and_the_run_goes_on(rig: PlayedRig) -> None:
     rig.cards[1].answers["nvmlDeviceGetTemperature"] = 45
-    (sentence,) = RigMonitor(RIG, cool_to_c=55).ready()
+    (sentence,) = RigMonitor(RIG, cool_to_c=55).ready(rig.sleep)
     assert sentence.startswith("CUDA0 is at 71 °C after 600 s of waiting for 55 °C")
 
 
+@pytest.mark.usefixtures("rig")
+def test_a_wait_for_cool_cards_can_be_ended() -> None:
+    def interrupted(_seconds: float) -> None:
+        raise Interrupted
+
+    with pytest.raises(Interrupted):
+        RigMonitor(RIG, cool_to_c=55).ready(interrupted)
+
+
 def test_heat_is_not_waited_for_unless_it_was_asked_for(rig: PlayedRig) -> None:
-    assert RigMonitor(RIG).ready() == []
+    assert RigMonitor(RIG).ready(rig.sleep) == []
     assert rig.now_s == 0
 
 
@@ -310,7 +317,7 @@ def test_driver_that_hangs_does_not_hang_the_run(tmp_path: Path, rig: PlayedRig)
     start = time.monotonic()
     report = hung_launch(monitor, rig, tmp_path)
     assert report.others_before_mib == {"CUDA0": 0, "CUDA1": 0}
-    assert monitor.ready() == []
+    assert monitor.ready(rig.sleep) == []
     assert time.monotonic() - start < 5
 
 
@@ -325,7 +332,7 @@ def test_driver_that_hangs_from_the_start_is_as_none(tmp_path: Path, rig: Played
 def hung_launch(monitor: RigMonitor, rig: PlayedRig, folder: Path) -> RigReport:
     """What is seen of a launch while every question of memory and processes hangs."""
     rig.hang = rig.hang or threading.Event()
-    assert monitor.ready() == []
+    assert monitor.ready(rig.sleep) == []
     asked = len(rig.hung)
     monitor.begin()
     until(lambda: len(rig.hung) > asked)
@@ -337,13 +344,13 @@ def hung_launch(monitor: RigMonitor, rig: PlayedRig, folder: Path) -> RigReport:
 def test_rpc_server_that_stays_away_is_told_and_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, str]] = []
 
-    def none_accepts(endpoints: dict[str, str]) -> list[str]:
+    def none_accepts(endpoints: dict[str, str], **_: object) -> list[str]:
         asked.append(endpoints)
         return list(endpoints.values())
 
     monkeypatch.setattr(monitor_module, "wait_until_accepting", none_accepts)
     pair = Rig((Device("RPC0", "127.0.0.1:50052", 8000, 8000), Device("CPU", "a processor", 1, 1)))
-    assert RigMonitor(pair).ready() == [
+    assert RigMonitor(pair).ready(time.sleep) == [
         "the RPC server of RPC0 does not accept connections; start its ggml-rpc-server again"
     ]
     assert asked == [{"127.0.0.1:50052": "RPC0"}]

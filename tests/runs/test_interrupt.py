@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,13 +83,13 @@ def start() -> Iterator[Callable[[str], Program]]:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_ends_a_wait_that_allows_it(start: Callable[[str], Program], number: signal.Signals) -> None:
+def test_a_signal_ends_a_sleep(start: Callable[[str], Program], number: signal.Signals) -> None:
     program = start("""
         with interrupts:
             try:
-                with interrupts.allowed():
-                    say("waiting")
-                    wait(lambda: False)
+                say("waiting")
+                interrupts.sleep(20)
+                say("nothing came")
             except Interrupted:
                 say(f"interrupted, requested: {interrupts.requested}")
     """)
@@ -104,8 +106,8 @@ def test_a_signal_waits_for_the_next_place_that_allows_it(start: Callable[[str],
             wait(lambda: interrupts.requested)
             say("finished the work")
             try:
-                with interrupts.allowed():
-                    say("not reached")
+                interrupts.check()
+                say("not reached")
             except Interrupted:
                 say("interrupted")
     """)
@@ -115,13 +117,52 @@ def test_a_signal_waits_for_the_next_place_that_allows_it(start: Callable[[str],
     assert program.process.returncode == 0
 
 
+def test_a_signal_ends_the_server_while_its_answer_is_waited_for(start: Callable[[str], Program]) -> None:
+    program = start("""
+        import socket
+        ours, servers = socket.socketpair()
+        ours.settimeout(20)
+        with interrupts, interrupts.serving(stop=servers.close, kill=lambda: say("not called")):
+            say("waiting")
+            say(f"the answer is {ours.recv(1)}")
+    """)
+    assert program.line() == "waiting"
+    program.send(signal.SIGTERM)
+    assert program.rest() == ["asked by SIGTERM", "the answer is b''"]
+    assert program.process.returncode == 0
+
+
+def test_a_signal_never_breaks_into_what_holds_a_lock(start: Callable[[str], Program]) -> None:
+    """As httpcore does around each request: a lock that is taken in Python, and taken again when it closes."""
+    program = start("""
+        class Lock:
+            def __init__(self):
+                self.taken = False
+            def __enter__(self):
+                assert not self.taken
+                self.taken = True
+                os.kill(os.getpid(), signal.SIGTERM)  # after it is taken, before whoever took it knows
+            def __exit__(self, *_):
+                self.taken = False
+
+        lock = Lock()
+        with interrupts, interrupts.serving(stop=lambda: None, kill=lambda: None):
+            try:
+                with lock:
+                    pass
+                interrupts.check()
+            except Interrupted:
+                say(f"interrupted, the lock is taken: {lock.taken}")
+    """)
+    assert program.rest() == ["asked by SIGTERM", "interrupted, the lock is taken: False"]
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_second_signal_ends_everything_at_once(
     start: Callable[[str], Program], number: signal.Signals
 ) -> None:
     program = start("""
-        with interrupts:
-            interrupts.last_resort(lambda: say("killed the server"))
+        with interrupts, interrupts.serving(stop=lambda: None, kill=lambda: say("killed the server")):
             say("working")
             wait(lambda: interrupts.requested)
             say("still working")
@@ -136,11 +177,11 @@ def test_a_second_signal_ends_everything_at_once(
     assert program.process.returncode == 128 + number
 
 
-def test_a_second_signal_without_a_last_resort_ends_at_once_too(start: Callable[[str], Program]) -> None:
+def test_a_second_signal_without_a_server_ends_at_once_too(start: Callable[[str], Program]) -> None:
     program = start("""
         with interrupts:
-            interrupts.last_resort(lambda: say("not called"))
-            interrupts.last_resort(None)
+            with interrupts.serving(stop=lambda: say("not called"), kill=lambda: say("not called")):
+                pass
             say("working")
             wait(lambda: interrupts.requested)
             say("still working")
@@ -186,8 +227,11 @@ def test_afterwards_signals_are_what_they_were(start: Callable[[str], Program]) 
 def test_nothing_is_requested_before_a_signal() -> None:
     interrupts = SignalInterrupts(lambda: None)
     assert not interrupts.requested
-    with interrupts.allowed():
+    interrupts.check()
+    stopped: list[str] = []
+    with interrupts.serving(stop=lambda: stopped.append("stop"), kill=lambda: stopped.append("kill")):
         pass
+    assert stopped == []
 
 
 def test_handlers_are_put_back_when_a_run_fails() -> None:
@@ -197,22 +241,28 @@ def test_handlers_are_put_back_when_a_run_fails() -> None:
     assert [signal.getsignal(number) for number in SIGNALS] == before
 
 
-def test_a_signal_right_before_a_wait_is_not_lost() -> None:
-    class Late(SignalInterrupts):
-        """A signal comes just after somebody has asked for the first time whether one had come."""
+def test_a_request_that_came_before_the_server_ends_it() -> None:
+    interrupts = SignalInterrupts(lambda: None)
+    interrupts.received = signal.SIGTERM
+    stopped = threading.Event()
+    with interrupts.serving(stop=stopped.set, kill=lambda: None):
+        assert stopped.wait(DEADLINE_S)
 
-        asked = False
 
-        @property
-        def requested(self) -> bool:
-            before = self.received is not None
-            if not self.asked:
-                self.asked = True
-                signal.raise_signal(signal.SIGTERM)
-            return before
+def test_the_server_is_left_only_once_its_end_has_come_to_an_end() -> None:
+    ended: list[bool] = []
+    began = threading.Event()
 
-    with Late(lambda: None) as interrupts, pytest.raises(Interrupted), interrupts.allowed():
-        pytest.fail("the wait began")
+    def stop() -> None:
+        began.set()
+        time.sleep(0.05)
+        ended.append(True)
+
+    interrupts = SignalInterrupts(lambda: None)
+    interrupts.received = signal.SIGTERM
+    with interrupts.serving(stop=stop, kill=lambda: None):
+        assert began.wait(DEADLINE_S)
+    assert ended == [True]
 
 
 def test_interrupted_is_no_error_that_somebody_catches_by_accident() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -62,12 +63,15 @@ class NeverInterrupted:
 
     requested = False
 
-    @contextlib.contextmanager
-    def allowed(self) -> Iterator[None]:
-        yield
-
-    def last_resort(self, action: Callable[[], None] | None) -> None:
+    def check(self) -> None:
         pass
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    @contextlib.contextmanager
+    def serving(self, *, stop: Callable[[], object], kill: Callable[[], object]) -> Iterator[None]:  # noqa: ARG002
+        yield
 
 
 @dataclass(slots=True)

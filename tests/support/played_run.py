@@ -187,7 +187,7 @@ class PlayedMonitor:
     calls: list[str] = field(default_factory=list)
     ended: list[tuple[float, float, int | None, Path]] = field(default_factory=list)
 
-    def ready(self) -> list[str]:
+    def ready(self, sleep: Callable[[float], object]) -> list[str]:  # noqa: ARG002 - as the real one
         self.calls.append("ready")
         return self.sentences
 

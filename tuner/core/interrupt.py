@@ -10,7 +10,11 @@ if TYPE_CHECKING:
 
 
 class Interrupted(BaseException):
-    """Raised out of a wait when the run was asked to stop; no error, hence no `Exception`."""
+    """The run was asked to stop; no error, hence no `Exception`.
+
+    Raised by our own code, in places where nothing is held, and never by a signal's handler: out of the middle
+    of a library it would leave that library's locks taken, and the next step would wait for them for ever.
+    """
 
 
 class Interrupts(Protocol):
@@ -20,8 +24,27 @@ class Interrupts(Protocol):
     def requested(self) -> bool:
         """Whether the run was asked to stop."""
 
-    def allowed(self) -> AbstractContextManager[None]:
-        """Inside, a request raises `Interrupted`; outside, it waits for the next place that allows it."""
+    def check(self) -> None:
+        """Go on only if nobody asked to stop.
 
-    def last_resort(self, action: Callable[[], None] | None) -> None:
-        """What a second request does at once, before the program ends; None for nothing."""
+        Raises:
+            Interrupted: Somebody did.
+        """
+
+    def sleep(self, seconds: float) -> None:
+        """Wait so long, if nobody asks to stop meanwhile.
+
+        Raises:
+            Interrupted: Somebody did.
+        """
+
+    def serving(
+        self, *, stop: Callable[[], object], kill: Callable[[], object]
+    ) -> AbstractContextManager[None]:
+        """A server runs as long as this is entered.
+
+        Args:
+            stop: Ends it, in a thread of its own, when the run is asked to stop or was before: whoever waits
+                for an answer learns of it by the broken connection.
+            kill: Ends it at once, for a second request.
+        """

@@ -110,9 +110,11 @@ class Launcher:
         except OSError as error:
             raise EngineError(f"{plan.argv[0]} cannot be started: {error.strerror or error}") from error
         with server:
-            interrupts.last_resort(server.kill)
             on_spawn(server.pid, server.started_at)
-            with Client(f"http://127.0.0.1:{plan.port}", plan.api_key) as client:
+            with (
+                interrupts.serving(stop=server.break_off, kill=server.kill),
+                Client(f"http://127.0.0.1:{plan.port}", plan.api_key) as client,
+            ):
                 session = Session(
                     spec.asked,
                     workload,
@@ -122,17 +124,16 @@ class Launcher:
                     watch=self.watch,
                     patiences=Patiences.of(self.model, slowest_load_s),
                     limit=Patience(math.inf if limit_s is None else limit_s),
+                    interrupts=interrupts,
                 )
                 try:
-                    with interrupts.allowed():
-                        session.go(work)
+                    session.go(work)
                 except Interrupted:
                     session.end(Outcome(Kind.STOPPED, phase=session.phase, evidence="asked to stop"))
                 free = self.watch.free_mib() if server.exit_code() is None else {}
-            stop = time.monotonic()
-            exit_code = server.stop()
-            shutdown_s = time.monotonic() - stop
-        interrupts.last_resort(None)
+                stop = time.monotonic()
+                exit_code = server.stop()
+                shutdown_s = time.monotonic() - stop
         log = server.log()
         return LaunchResult(
             outcome=session.outcome or log_difference(spec.asked, log) or degraded(log) or MEASURED,

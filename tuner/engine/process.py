@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: After SIGTERM a server finishes what it does; a second one ends it at once (server.cpp); then SIGKILL.
 FIRST_TERM_S = 10.0
+#: As long as that where nobody is interested in its answer any more.
+HURRIED_TERM_S = 0.5
 SECOND_TERM_S = 3.0
 #: A killed process can wait for its driver; so long is waited for the kernel to let go of it.
 KILL_S = 30.0
@@ -89,14 +91,21 @@ class ServerProcess:
         Returns:
             Its exit code. If the kernel does not let go of it in time, the code of SIGKILL.
         """
-        for sign, patience_s in ((signal.SIGTERM, FIRST_TERM_S), (signal.SIGTERM, SECOND_TERM_S)):
+        self._terminate(FIRST_TERM_S)
+        return self._process.returncode if self._process.returncode is not None else -signal.SIGKILL
+
+    def break_off(self) -> None:
+        """As `stop`, in the middle of its work, which it need not finish."""
+        self._terminate(HURRIED_TERM_S)
+
+    def _terminate(self, first_term_s: float) -> None:
+        for sign, patience_s in ((signal.SIGTERM, first_term_s), (signal.SIGTERM, SECOND_TERM_S)):
             if self._process.poll() is not None:
                 break
             self._signal(sign)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(patience_s)
         self.kill()
-        return self._process.returncode if self._process.returncode is not None else -signal.SIGKILL
 
     def kill(self) -> None:
         """End the whole group at once; a server that died may have left children (gdb on a crash)."""

@@ -20,6 +20,7 @@ from tuner.engine.patience import Patience, Patiences
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tuner.core.interrupt import Interrupts
     from tuner.core.measurement import Sample
     from tuner.core.quality import NextToken
     from tuner.core.work import Work
@@ -51,6 +52,7 @@ class Session:
         watch: DeviceWatch,
         patiences: Patiences,
         limit: Patience,
+        interrupts: Interrupts,
     ) -> None:
         self._asked = asked
         self._alias = alias
@@ -60,6 +62,7 @@ class Session:
         self._watch = watch
         self._patiences = patiences
         self._limit = limit
+        self._interrupts = interrupts
         self._slowest_prompt_tok_s: float | None = None
         self.phase = Phase.LOAD
         self.ready_at: float | None = None
@@ -77,7 +80,11 @@ class Session:
         self.outcome = outcome
 
     def go(self, work: Work) -> None:
-        """Load, compare with what was asked, warm up, and let the work be done."""
+        """Load, compare with what was asked, warm up, and let the work be done.
+
+        Raises:
+            Interrupted: Somebody asked to stop.
+        """
         self.outcome = self._wait_until_ready()
         if self.outcome is not None:
             return
@@ -105,7 +112,9 @@ class Session:
 
         Raises:
             RequestFailed: It did not come to its end.
+            Interrupted: Somebody asked to stop.
         """
+        self._interrupts.check()
         self._look_at_memory()
         sample = self._client.chat(
             prompt, self._workload, max_tokens=max_tokens, deadlines=self._deadlines(prompt, max_tokens)
@@ -133,7 +142,9 @@ class Session:
 
         Raises:
             RequestFailed: It did not come to its end.
+            Interrupted: Somebody asked to stop.
         """
+        self._interrupts.check()
         self._look_at_memory()
         return self._client.next_token(text, deadline_s=min(60 + len(text) / 30, self._limit.left_s))
 
@@ -150,6 +161,7 @@ class Session:
 
         Raises:
             RequestFailed: It died meanwhile, or the run's time was over.
+            Interrupted: Somebody asked to stop.
         """
         patience = Patience(seconds)
         while not patience.over:
@@ -157,7 +169,7 @@ class Session:
                 raise RequestFailed("the server ended while nobody asked it anything")
             if self._limit.over:
                 raise RequestFailed("the run's time was over")
-            time.sleep(min(POLL_S, patience.left_s))
+            self._interrupts.sleep(min(POLL_S, patience.left_s))
 
     def free_mib(self) -> Mapping[str, int]:
         """What is free on each device, where the driver says."""
@@ -189,10 +201,11 @@ class Session:
                 return self._waited(Kind.HUNG, f"no line of log for {stall.seconds:.0f} s while loading")
             if deadline.over:
                 return self._waited(Kind.TIMED_OUT, f"not ready after {deadline.seconds:.0f} s")
-            time.sleep(POLL_S)
+            self._interrupts.sleep(POLL_S)
 
     def _after(self, failure: RequestFailed) -> Outcome:
         """What a failed request means: a death, a hang, or a refusal of a server that lives on."""
+        self._interrupts.check()  # the server is ended when somebody asks to stop: no failure of its own
         if self._limit.over:
             return self._time_is_over()
         if failure.silent:
@@ -209,6 +222,7 @@ class Session:
         return self._waited(Kind.NOT_AS_ASKED, str(failure))
 
     def _death(self) -> Outcome:
+        self._interrupts.check()
         return diagnose(
             Death(
                 log=self._server.log(),

@@ -20,7 +20,7 @@ from tuner.rig.rpc_endpoints import wait_until_accepting
 from tuner.rig.telemetry import TelemetrySampler
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from tuner.core.rig import DeviceUser, Rig
@@ -51,22 +51,25 @@ class RigMonitor:
         self._others_in_trials: list[Mapping[str, int]] = []
         self._sampler: TelemetrySampler | None = None
 
-    def ready(self) -> list[str]:
+    def ready(self, sleep: Callable[[float], object]) -> list[str]:
         """Wait until servers accept, memory is back, cards are cool; sentences on what is not so all the same.
 
         What does not come back in time is the state of the rig from then on: it is said once, and is no reason
         to lose the rest of a night.
+
+        Args:
+            sleep: Waits some seconds; may raise to end the wait.
         """
         sentences = [
             f"the RPC server of {name} does not accept connections; start its ggml-rpc-server again"
-            for name in wait_until_accepting(self._endpoints)
+            for name in wait_until_accepting(self._endpoints, sleep=sleep)
         ]
-        settled = wait_until_back(self._baseline_mib, self._free_mib, holders=self._holders)
+        settled = wait_until_back(self._baseline_mib, self._free_mib, holders=self._holders, sleep=sleep)
         if not isinstance(settled, Settled):
             sentences.append(settled.message)
             self._baseline_mib = self._free_mib()
         if self._cool_to_c is not None and self._names:
-            cool = wait_until_cool(self._temperatures_c, self._cool_to_c)
+            cool = wait_until_cool(self._temperatures_c, self._cool_to_c, sleep=sleep)
             if not isinstance(cool, Settled):
                 sentences.append(cool.message)
         return sentences

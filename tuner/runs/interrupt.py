@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
+import time
 from typing import TYPE_CHECKING, Self
 
 from tuner.core.interrupt import Interrupted
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_POLL_S = 0.05
 
 
 class SignalInterrupts:
@@ -26,8 +29,8 @@ class SignalInterrupts:
     def __init__(self, on_request: Callable[[], None]) -> None:
         self.received: signal.Signals | None = None
         self._on_request = on_request
-        self._allowed = False
-        self._last_resort: Callable[[], None] | None = None
+        self._ending: threading.Event | None = None
+        self._kill: Callable[[], object] | None = None
         self._before: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def __enter__(self) -> Self:
@@ -47,28 +50,57 @@ class SignalInterrupts:
         """Whether the run was asked to stop."""
         return self.received is not None
 
+    def check(self) -> None:
+        """Go on only if nobody asked to stop.
+
+        Raises:
+            Interrupted: Somebody did.
+        """
+        if self.requested:
+            raise Interrupted
+
+    def sleep(self, seconds: float) -> None:
+        """Wait so long, if nobody asks to stop meanwhile.
+
+        Raises:
+            Interrupted: Somebody did.
+        """
+        end = time.monotonic() + seconds
+        self.check()
+        while (left_s := end - time.monotonic()) > 0:
+            time.sleep(min(left_s, _POLL_S))
+            self.check()
+
     @contextlib.contextmanager
-    def allowed(self) -> Iterator[None]:
-        """Inside, a request raises `Interrupted`, also one that came before."""
-        self._allowed = True  # first, so that a request that comes right now raises as well
+    def serving(self, *, stop: Callable[[], object], kill: Callable[[], object]) -> Iterator[None]:
+        """A server runs as long as this is entered: `stop` ends it on a first request, `kill` on a second."""
+        ending, left = threading.Event(), threading.Event()
+
+        def end() -> None:
+            ending.wait()
+            if not left.is_set():
+                stop()
+
+        thread = threading.Thread(target=end, name="stop", daemon=True)
+        thread.start()
+        self._kill, self._ending = kill, ending
+        if self.requested:  # before, or right now: twice does no harm
+            ending.set()
         try:
-            if self.requested:
-                raise Interrupted
             yield
         finally:
-            self._allowed = False
-
-    def last_resort(self, action: Callable[[], None] | None) -> None:
-        """What a second request does before the program ends at once."""
-        self._last_resort = action
+            # first, so that the handler never waits for a lock of the event that this thread holds
+            self._ending = self._kill = None
+            left.set()
+            ending.set()
+            thread.join()
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if self.requested:
-            if self._last_resort is not None:
-                self._last_resort()
+            if self._kill is not None:
+                self._kill()
             os._exit(128 + number)
         self.received = signal.Signals(number)
         self._on_request()
-        if self._allowed:
-            self._allowed = False
-            raise Interrupted
+        if self._ending is not None:
+            self._ending.set()

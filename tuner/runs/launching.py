@@ -111,8 +111,7 @@ class Launching:
         """
         check_room(self._folder)
         try:
-            with self._interrupts.allowed():  # cards can take minutes to cool down
-                notes = self._monitor.ready()
+            notes = self._monitor.ready(self._interrupts.sleep)  # cards can take minutes to cool down
         except Interrupted:
             return None
         for note in notes:

@@ -49,8 +49,12 @@ class Launcher(Protocol):
 class RigMonitor(Protocol):
     """Watches the devices."""
 
-    def ready(self) -> list[str]:
-        """Wait until the devices are as before the first launch; sentences on what is not so all the same."""
+    def ready(self, sleep: Callable[[float], object]) -> list[str]:
+        """Wait until the devices are as before the first launch; sentences on what is not so all the same.
+
+        Args:
+            sleep: Waits some seconds; may raise to end the wait.
+        """
 
     def begin(self) -> None:
         """A launch begins."""
