@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -703,7 +704,8 @@ def test_help_equals_the_real_one(llama_server_path: Path, fake: FakeEngine) -> 
 def test_answer_equals_the_real_one(llama_server_path: Path, fake: FakeEngine, arguments: str) -> None:
     ours, real = fake.run(*arguments.split()), _real(llama_server_path, *arguments.split())
     assert (ours.returncode, ours.stdout) == (real.returncode, real.stdout)
-    assert _told(ours.stderr) == _told(real.stderr)
+    told, log = _told(ours.stderr), _told("".join(re.findall(r"^.* W .*$", ours.stderr, re.MULTILINE)))
+    assert told - log <= _told(real.stderr) <= told
 
 
 def _real(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -713,9 +715,13 @@ def _real(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _told(stderr: str) -> list[str]:
-    """The words without the times, and in no order: the real log has a thread of its own."""
-    return sorted(re.sub(r"\d+(\.\d+){3} (?=W )", "", stderr).split())
+def _told(stderr: str) -> Counter[str]:
+    """The words without the times, and in no order.
+
+    The real log has a thread of its own, which writes in pieces, and which a server that ends at once may not
+    wait for: 116 of 3,000 times some or all of a warning was missing on a busy machine.
+    """
+    return Counter(re.sub(r"\d+(\.\d+){3}", "", stderr).split())
 
 
 def test_the_script_can_be_executed() -> None:
