@@ -8,6 +8,7 @@ from tests.support.gpu_tables import (
     FOLDER,
     best,
     memory_table,
+    options_of,
     proof_table,
     rows,
     search_table,
@@ -87,3 +88,9 @@ def test_the_whole_runs_are_those_of_the_data() -> None:
 
 def test_a_winner_of_a_whole_run_keeps_what_is_said_free() -> None:
     assert f"keeps {best('64k')['soak']['free_mib']['CUDA0']} MiB of the fast card free" in TEXT
+
+
+def test_as_many_launches_are_played_again_as_is_said() -> None:
+    launched = [row for run in ("8k", "64k") for row in trials(f"run-{run}.csv")]
+    measured = [row for row in launched if row["generation_tok_s"] and options_of(row)]
+    assert f"all {len(measured)} candidates' launches" in TEXT

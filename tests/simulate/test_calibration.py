@@ -7,10 +7,11 @@ wider limit say why. With drafts, acceptance was measured too and is put in, sin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.gpu_tables import options_of, trials
 from tests.support.played_rigs import simulated
 from tuner.simulate.drafts import Cycle
 from tuner.simulate.prompt import prompt_s
@@ -132,3 +133,29 @@ def test_measured_memory_is_met(
     options: dict[str, Value], used_mib: tuple[int, int], limit_mib: float
 ) -> None:
     assert RIG.need(setup_of(RIG.rig, options)).totals_mib == pytest.approx(used_mib, abs=limit_mib)
+
+
+# --- whole runs of the tuner on that pair
+
+
+def launches(run: str) -> list[Any]:
+    found = []
+    for row in trials(f"run-{run}.csv"):
+        options = options_of(row)
+        if row["generation_tok_s"] and options:
+            label = f"{run}: trial {row['trial']}, {row['configuration']}"
+            accepted = float(row["acceptance"]) if row["acceptance"] else 0.0
+            found.append(pytest.param(options, accepted, float(row["generation_tok_s"]), id=label))
+    return found
+
+
+@pytest.mark.parametrize(("options", "acceptance", "tok_s"), [*launches("8k"), *launches("64k")])
+def test_each_launch_of_a_whole_run_is_met_at_its_acceptance(
+    options: dict[str, Value], acceptance: float, tok_s: float
+) -> None:
+    """Also the fast card alone, and the cards in the other order: drafts are made where the output lies."""
+    setup = setup_of(RIG.rig, options)
+    depth = float(setup.n_max)
+    cycle = Cycle(acceptance * depth, depth, depth)
+    played = (1 + acceptance * depth) / cycle_s(RIG.rig, setup, RIG.step_cost(setup), cycle)
+    assert played == pytest.approx(tok_s, rel=0.06)

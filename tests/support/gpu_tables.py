@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from tuner.core.options import Value
+
+_NUMBER = re.compile(r"\d+\.\d+")
 FOLDER = Path(__file__).parents[2] / "docs" / "gpu"
 
 
@@ -75,6 +80,18 @@ def trials(name: str) -> list[dict[str, str]]:
     """A study's trials as `tuner show --csv` wrote them."""
     with (FOLDER / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def options_of(trial: dict[str, str]) -> dict[str, Value]:
+    """What a trial was launched with; nothing for the engine's own choice."""
+    found: dict[str, Value] = {}
+    for name, text in list(trial.items())[list(trial).index("device") :]:
+        if name in {"device", "tensor-split"} and text:
+            parts = text.split(",")
+            found[name] = tuple(parts) if name == "device" else tuple(map(int, parts))
+        elif text:
+            found[name] = int(text) if text.isdecimal() else float(text) if _NUMBER.fullmatch(text) else text
+    return found
 
 
 def best(name: str) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from tuner.search.speed.model import Prior, Rows, log_cycle_s, log_yield, prior_
 N_LAYERS = 64
 #: What a decode step reads of the model that these tests play.
 MODEL_BYTES = 2e10
+#: And what a drafted token reads: on the last device, or cut like the rest.
+DRAFT_BYTES = 1.8e9
 
 
 def rows_of(*configurations: tuple[str, float, int], **flags: float) -> Rows:
@@ -23,9 +25,12 @@ def rows_of(*configurations: tuple[str, float, int], **flags: float) -> Rows:
     n = len(configurations)
     first = np.array([share for _, share, _ in configurations], dtype=float)
     tensor = np.array([mode == "tensor" for mode, _, _ in configurations], dtype=bool)
+    shares = np.stack((first, 1 - first), axis=1)
+    last = np.where((first < 1)[:, None], [[0.0, 1.0]], [[1.0, 0.0]])
     return Rows(
         tensor=tensor,
-        read_bytes=MODEL_BYTES * np.stack((first, 1 - first), axis=1),
+        read_bytes=MODEL_BYTES * shares,
+        draft_bytes=DRAFT_BYTES * np.where(tensor[:, None], shares, last),
         boundaries=np.where(tensor | (first == 0) | (first == 1), 0.0, 1.0),
         depth=np.array([depth for _, _, depth in configurations], dtype=float),
         quantised=np.full(n, flags.get("quantised", 0.0)),

@@ -120,6 +120,16 @@ class Parts:
         return tuple(found.items())
 
     @lru_cache(maxsize=16)  # noqa: B019 - as above
+    def drafting(self, n_devices: int) -> dict[Cut, float]:
+        """Tensor mode: bytes that a drafted token reads, of MTP layers and the output, by how they are cut."""
+        found = dict(self.weights(n_devices)[1])
+        cut = self._slicer(n_devices).of_tensor(
+            next(t for t in self.file.tensors if t.name == "output.weight")
+        )
+        found[cut] = found.get(cut, 0.0) + self.model.output_mib * MIB
+        return found
+
+    @lru_cache(maxsize=16)  # noqa: B019 - as above
     def mtp_caches(self, n_devices: int) -> tuple[tuple[Cut, Cut], ...]:
         """Tensor mode: how the K and V caches of MTP layers are cut."""
         slicer = self._slicer(n_devices)

@@ -84,6 +84,9 @@ class PlayedModel:
     verify: float
     """What each further token adds to a step's transfer, as a factor."""
     draft_ms: float
+    """A pass that drafts a token, beyond what it reads."""
+    draft_sync_ms: float
+    """What such a pass takes more in tensor mode."""
     accept: Mapping[str, tuple[float, ...]]
     """By prompt class: the probability that the draft is accepted up to and with this position."""
     n_embd: int | None = None

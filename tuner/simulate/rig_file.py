@@ -32,7 +32,7 @@ _TOP = {"build", "device", "link", "host", "model", "noise", "quirks", "workload
 _DEVICE = {"name", "desc", "mem_mib", "free_mib", "bw", "flops", "display", "lag_us"}
 _MODEL = {
     "layers", "mtp_layers", "full_attn_layers", "kv_heads", "head_dim", "layers_mib", "output_mib", "attn_part",
-    "ctx_train", "rs_mib", "mtp_mib", "compute_scale", "load_s", "overhead_ms", "verify", "draft_ms",
+    "ctx_train", "rs_mib", "mtp_mib", "compute_scale", "load_s", "overhead_ms", "verify", "draft_ms", "draft_sync_ms",
     "flops_tok", "accept", "n_embd", "n_ff", "ctx",
 }  # fmt: skip
 _NOISE = ("base", "per_draft", "launch")
@@ -136,6 +136,7 @@ class _RigReader(FigureReader):
             overhead_ms=self.number("model.overhead_ms", row, 0.0, low=0),
             verify=self.number("model.verify", row, 0.0, low=0),
             draft_ms=self.number("model.draft_ms", row, 0.0, low=0),
+            draft_sync_ms=self.number("model.draft_sync_ms", row, 0.0, low=0),
             accept=self.accept(row.get("accept")),
             n_embd=self.whole("model.n_embd", row, 0, low=0) or None,
             n_ff=self.whole("model.n_ff", row, 0, low=0) or None,

@@ -1,7 +1,8 @@
 """How fast a played launch decodes, without noise.
 
 A step of m tokens takes `transfer · (1 + verify · (m - 1)) + fixed`. In layer mode the devices work one after the
-other; in tensor mode they wait for the slowest after each part, so coarse cuts cost what they cost.
+other; in tensor mode they wait for the slowest after each part, so coarse cuts cost what they cost. A drafted
+token reads the MTP layers and the output, wherever these lie: in layer mode on the last device, as a rule.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class StepCost:
     """Reading weights and caches; grows with the tokens that are verified."""
     fixed_s: float
     """Reductions, boundaries, overhead."""
+    draft_s: float
+    """A pass that drafts a token."""
 
     def step_s(self, tokens: float, verify: float) -> float:
         """A step of so many tokens."""
@@ -43,7 +46,7 @@ def step_cost(rig: PlayedRig, parts: Parts, setup: Setup) -> StepCost:
     """What a step takes with the model placed so."""
     transfer, fixed = (_sliced if setup.mode == "tensor" else _dealt)(rig, parts, setup)
     factor = _factor(setup)
-    return StepCost(transfer * factor, fixed + rig.model.overhead_ms / 1e3)
+    return StepCost(transfer * factor, fixed + rig.model.overhead_ms / 1e3, _draft_s(rig, parts, setup))
 
 
 def drafts_of(rig: PlayedRig, setup: Setup, prompt_class: str) -> Cycle:
@@ -57,7 +60,7 @@ def cycle_s(rig: PlayedRig, setup: Setup, cost: StepCost, drafts: Cycle) -> floa
     """Seconds of a draft and its verification."""
     step = cost.step_s(1 + drafts.drafted, rig.model.verify)
     step *= _NGRAM if any(kind.startswith("ngram-") for kind in setup.kinds) else 1.0
-    return step + drafts.passes * rig.model.draft_ms / 1e3
+    return step + drafts.passes * cost.draft_s
 
 
 def token_s(rig: PlayedRig, setup: Setup, cost: StepCost, prompt_class: str) -> float:
@@ -84,6 +87,23 @@ def _read_bytes(rig: PlayedRig, kind: str) -> float:
     """What a step reads of one layer's K or V cache."""
     elements = rig.workload.depth * rig.model.kv_heads * rig.model.head_dim
     return elements * CACHE_BITS.get(kind, 16.0) / 8
+
+
+def _draft_s(rig: PlayedRig, parts: Parts, setup: Setup) -> float:
+    model, n = rig.model, len(setup.devices)
+    first = model.layers
+    if setup.mode != "tensor":
+        owners = parts.owners_of(setup)
+        read_s = sum(
+            size / (rig.host_bw if owner is None else setup.devices[owner].bw)
+            for size, owner in zip(parts.unit_bytes[first:], owners[first:], strict=True)
+        )
+        return read_s + model.draft_ms / 1e3
+    read_s = max(
+        sum(size * fractions(cut, setup.split)[place] for cut, size in parts.drafting(n).items()) / device.bw
+        for place, device in enumerate(setup.devices)
+    )
+    return read_s + (model.draft_ms + model.draft_sync_ms) / 1e3
 
 
 def _dealt(rig: PlayedRig, parts: Parts, setup: Setup) -> tuple[float, float]:

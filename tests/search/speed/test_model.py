@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.speed_rows import MODEL_BYTES, N_LAYERS, pair_prior, rows_of
+from tests.support.speed_rows import DRAFT_BYTES, MODEL_BYTES, N_LAYERS, pair_prior, rows_of
 from tests.support.strategies import PROPERTY
 from tuner.core.cards import Bandwidth
 from tuner.search.speed.model import (
@@ -86,7 +86,24 @@ def test_overhead_is_everywhere() -> None:
 
 def test_drafts_cost_a_pass_each_and_a_dearer_verification() -> None:
     plain, drafted = seconds(theta(verify=np.log(0.1), draft=np.log(4e-3)), rows_of(LAYER, ("layer", 0.4, 3)))
-    assert drafted == pytest.approx(plain * 1.3 + 3 * 4e-3)
+    assert drafted == pytest.approx(plain * 1.3 + 3 * (4e-3 + DRAFT_BYTES / 4e11))
+
+
+@pytest.mark.parametrize(
+    ("configuration", "reading_s"),
+    [
+        (("layer", 0.4, 1), DRAFT_BYTES / 4e11),  # the last device has the output
+        (("none", 1.0, 1), DRAFT_BYTES / 8e11),
+        (("tensor", 0.4, 1), 0.6 * DRAFT_BYTES / 4e11),
+    ],
+)
+def test_a_draft_is_made_where_the_output_lies(
+    configuration: tuple[str, float, int], reading_s: float
+) -> None:
+    mode, share, _ = configuration
+    at = theta(verify=np.log(1e-9), draft=np.log(1e-9))
+    plain, drafted = seconds(at, rows_of((mode, share, 0), configuration))
+    assert drafted - plain == pytest.approx(reading_s, rel=1e-3)
 
 
 @pytest.mark.parametrize(

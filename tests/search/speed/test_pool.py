@@ -156,7 +156,7 @@ def test_where_nothing_says_how_to_split_the_pool_does_not_either() -> None:
     pool = Pool(bound)
     assert [pool.options(place).get("tensor-split") for place in range(len(pool.entries))] == [None, None]
     assert complete(bound, pool.options(0)).split == ()
-    assert pool.rows.read_bytes.sum(axis=1) == pytest.approx(pool.bytes.total)
+    assert pool.rows.read_bytes.sum(axis=1) == pytest.approx(pool.reading.total)
 
 
 def test_fixed_caches_and_imposed_modes_stay() -> None:
@@ -173,4 +173,4 @@ def test_one_device_has_it_all() -> None:
     )
     pool = Pool(BoundSpace(space, ("CUDA0",), splits_of(12), {}))
     assert [site.mode for site, _ in pool.entries] == ["none", "none"]
-    assert (pool.rows.read_bytes == pool.bytes.total).all()
+    assert (pool.rows.read_bytes == pool.reading.total).all()

@@ -3,7 +3,8 @@
 A step that verifies m tokens takes `transfer * (1 + verify * (m - 1)) + fixed`. In layer mode the devices read
 their layers one after the other, so `transfer` is the sum of bytes over bandwidth; in tensor mode they wait for
 the slowest, so it is the largest, and `fixed` holds the reductions, two a layer. A draft of n tokens costs n
-times a draft pass and yields what is accepted. All quantities are positive and unknown: they live as logarithms.
+times a draft pass, which reads the drafting layers and the output wherever these lie, and yields what is
+accepted. All quantities are positive and unknown: they live as logarithms.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Rows:
 
     tensor: NDArray[np.bool_]
     read_bytes: NDArray[np.float64]
-    """Rows by devices."""
+    """Rows by devices: what a token of the model reads."""
+    draft_bytes: NDArray[np.float64]
+    """Rows by devices: what a drafted token reads."""
     boundaries: NDArray[np.float64]
     """Devices less one, in layer mode."""
     depth: NDArray[np.float64]
@@ -87,7 +90,7 @@ def prior_of(bandwidths: Sequence[Bandwidth], n_layers: int) -> Prior:
         OVERHEAD: (np.log(0.8e-3), 0.8),
         HOP: (np.log(120e-6), 0.8),
         VERIFY: (np.log(0.05), 0.7),
-        DRAFT: (np.log(3.5e-3), 0.8),
+        DRAFT: (np.log(1.6e-3), 0.8),  # beyond what it reads
         ACCEPT: (1.6, 0.7),  # of the first drafted token: a logit
         DECAY: (1.8, 0.6),  # of each further one, given the last: a logit
         QUANTISED: (0.01, 0.03),
@@ -116,8 +119,14 @@ def log_cycle_s(theta: NDArray[np.float64], rows: Rows, n_layers: int) -> NDArra
     draws = np.atleast_2d(theta)
     n = draws.shape[1] - _N_SHARED
     shared = draws[:, n:, None]
-    seconds = rows.read_bytes[None, :, :] / np.exp(draws[:, None, :n])
-    transfer = np.where(rows.tensor[None, :], seconds.max(axis=2), seconds.sum(axis=2))
+    bandwidths = np.exp(draws[:, None, :n])
+
+    def reading_s(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+        seconds = sizes[None, :, :] / bandwidths
+        found: NDArray[np.float64] = np.where(rows.tensor[None, :], seconds.max(axis=2), seconds.sum(axis=2))
+        return found
+
+    transfer = reading_s(rows.read_bytes)
     transfer = transfer * np.exp(shared[:, QUANTISED] * rows.quantised[None, :])
     reduce_s = 2 * n_layers * np.exp(shared[:, REDUCE] + shared[:, INTERNAL] * rows.internal[None, :])
     fixed = np.exp(shared[:, OVERHEAD]) + np.where(
@@ -126,7 +135,9 @@ def log_cycle_s(theta: NDArray[np.float64], rows: Rows, n_layers: int) -> NDArra
     depth = rows.depth[None, :]
     step = transfer * (1 + np.exp(shared[:, VERIFY]) * depth) + fixed
     step = step * np.exp(shared[:, NGRAM] * rows.ngram[None, :])
-    cycle: NDArray[np.float64] = np.log(step + depth * np.exp(shared[:, DRAFT]))
+    cycle: NDArray[np.float64] = np.log(
+        step + depth * (reading_s(rows.draft_bytes) + np.exp(shared[:, DRAFT]))
+    )
     return cycle.reshape(theta.shape[:-1] + depth.shape[1:])
 
 

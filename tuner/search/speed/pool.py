@@ -11,7 +11,8 @@ from tuner.core.memory.query import bits
 from tuner.core.options import ALLREDUCE
 from tuner.core.space import Choice, Devices, FloatRange, IntRange, Split, holds
 from tuner.search.speed.model import Rows
-from tuner.search.speed.sites import Bytes, Site, sites
+from tuner.search.speed.reading import Reading
+from tuner.search.speed.sites import Site, sites
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +47,7 @@ class Pool:
 
     def __init__(self, bound: BoundSpace) -> None:
         self._bound = bound
-        self.bytes = Bytes(bound.splits, bound.devices)
+        self.reading = Reading(bound.splits, bound.devices)
         self.entries: list[tuple[Site, Variant]] = [
             (site, variant) for site in self._sites() for variant in self._variants(site)
         ]
@@ -61,7 +62,7 @@ class Pool:
         }
         sizes = self.rows.read_bytes.copy()
         for place, (site, variant) in enumerate(self.entries):
-            sizes[place] += caches[variant.cache] * self.bytes.cache_share(site)
+            sizes[place] += caches[variant.cache] * self.reading.cache_share(site)
         return sizes
 
     def options(self, place: int) -> dict[str, Value]:
@@ -109,12 +110,14 @@ class Pool:
     def _rows(self, entries: Sequence[tuple[Site, Variant]]) -> Rows:
         n = len(entries)
         read = np.zeros((n, len(self._bound.devices)))
+        drafting = np.zeros_like(read)
         for place, (site, _) in enumerate(entries):
-            read[place] = self.bytes.of(site)
+            read[place], drafting[place] = self.reading.of_token(site), self.reading.of_draft(site)
         tensor = np.array([site.mode == "tensor" for site, _ in entries], dtype=bool)
         return Rows(
             tensor=tensor,
             read_bytes=read,
+            draft_bytes=drafting,
             boundaries=np.array(
                 [0.0 if site.mode == "tensor" else float(len(site.devices) - 1) for site, _ in entries]
             ),

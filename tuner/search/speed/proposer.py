@@ -198,8 +198,8 @@ class SpeedSearch:
         scores = [r.score for r in records if r.candidate is None and r.score is not None]
         unknown = Bandwidth(_UNKNOWN_BYTES_S, _UNKNOWN_SIGMA)
         if scores:
-            unknown = Bandwidth(self._pool.bytes.total * max(scores), _BY_REFERENCE_SIGMA)
-        return prior_of([known or unknown for known in self._bandwidths], self._pool.bytes.n_layers)
+            unknown = Bandwidth(self._pool.reading.total * max(scores), _BY_REFERENCE_SIGMA)
+        return prior_of([known or unknown for known in self._bandwidths], self._pool.reading.n_layers)
 
     def _choose(
         self,

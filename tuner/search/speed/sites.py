@@ -1,29 +1,15 @@
-"""Where a model can lie, and how many bytes each device then reads for a token."""
+"""Where a model can lie."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import accumulate, combinations, permutations
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING
-
-import numpy as np
-
-from tuner.core.assignment.layers import layer_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    from tuner.core.assignment.cut import Cut
     from tuner.core.assignment.splits import Splits
-    from tuner.core.model import TensorInfo
-
-_LAYER = re.compile(r"blk\.(\d+)\.")
-_EXPERTS = re.compile(r"_exps\.")
-_EXPERT_COUNT_AXIS = 2
 
 #: More splits of one list of devices than this are thinned out.
 _MOST_SPLITS = 1_000
@@ -37,134 +23,6 @@ class Site:
     devices: tuple[str, ...]
     split: tuple[int, ...]
     """Empty where one device has all, or where nothing says: then it counts as even."""
-
-
-class Bytes:
-    """Bytes that a token makes each device read, for any site of a model.
-
-    Args:
-        splits: The model's.
-        names: The rig's devices; vectors are in their order.
-    """
-
-    def __init__(self, splits: Splits, names: tuple[str, ...]) -> None:
-        self._splits = splits
-        self._names = names
-        self._known: dict[Site, NDArray[np.float64]] = {}
-        self._shares: dict[Site, NDArray[np.float64]] = {}
-
-    def of(self, site: Site) -> NDArray[np.float64]:
-        """One number a device of the rig; 0 for those that are not used."""
-        if site not in self._known:
-            self._known[site] = self._work_out(site)
-        return self._known[site]
-
-    def cache_share(self, site: Site) -> NDArray[np.float64]:
-        """The part of the KV cache that each device of the rig holds; 0 for those that are not used."""
-        if site not in self._shares:
-            self._shares[site] = self._share_of(site)
-        return self._shares[site]
-
-    @property
-    def total(self) -> float:
-        """Bytes that a token reads, all devices together."""
-        return float(self._by_unit.sum())
-
-    @property
-    def n_layers(self) -> int:
-        """Layers that every token passes."""
-        return self._splits.model.n_trunk
-
-    def _work_out(self, site: Site) -> NDArray[np.float64]:
-        places = [self._names.index(name) for name in site.devices]
-        found = np.zeros(len(self._names))
-        if len(places) == 1:
-            found[places[0]] = self._by_unit.sum()
-        elif site.mode == "tensor":
-            for cut, size in self._by_cut(len(places)):
-                if not cut.elements:
-                    found[places] += size
-                    continue
-                shares = np.array(cut.shares(site.split, len(places))) / cut.elements
-                found[places] += size * shares
-        else:
-            for place, begin, end in self._runs(site, places):
-                found[place] += self._by_unit[begin:end].sum()
-        return found
-
-    def _share_of(self, site: Site) -> NDArray[np.float64]:
-        model = self._splits.model
-        places = [self._names.index(name) for name in site.devices]
-        found = np.zeros(len(self._names))
-        heads = np.array([*model.n_head_kv[: model.n_trunk], *[0] * (self._splits.n_units - model.n_trunk)])
-        whole = max(float(heads.sum()), 1.0)
-        if len(places) == 1:
-            found[places[0]] = 1.0
-        elif site.mode == "tensor":
-            slicer = self._splits.slicer(len(places))
-            for layer in np.flatnonzero(heads):
-                cut = slicer.of_keys(int(layer))
-                shares = np.array(cut.shares(site.split, len(places))) / max(cut.elements, 1)
-                found[places] += shares * heads[layer] / whole
-        else:
-            for place, begin, end in self._runs(site, places):
-                found[place] += heads[begin:end].sum() / whole
-        return found
-
-    def _runs(self, site: Site, places: list[int]) -> list[tuple[int, int, int]]:
-        """Each device's place with its first unit and the one after its last, in layer mode."""
-        counts = layer_units(site.split or (1,) * len(places), self._splits.n_units)
-        edges = list(accumulate(counts, initial=0))
-        return list(zip(places, edges, edges[1:], strict=False))
-
-    @cached_property
-    def _active(self) -> tuple[tuple[TensorInfo, int, float], ...]:
-        """Tensors that a token reads, their unit, and how many bytes of them."""
-        model = self._splits.model
-        rows = []
-        for tensor in model.tensors:
-            match = _LAYER.match(tensor.name)
-            unit = int(match[1]) if match is not None else model.n_layers
-            if model.n_trunk <= unit < model.n_layers:
-                continue  # MTP layers only draft
-            if match is None and not tensor.name.startswith("output"):
-                continue  # read row by row, on the host
-            size = float(tensor.size_bytes)
-            if (
-                _EXPERTS.search(tensor.name)
-                and len(tensor.shape) > _EXPERT_COUNT_AXIS
-                and model.n_expert_used
-            ):
-                size *= min(model.n_expert_used / tensor.shape[_EXPERT_COUNT_AXIS], 1.0)
-            rows.append((tensor, unit, size))
-        if not any(tensor.name == "output.weight" for tensor in model.tensors):
-            rows += [
-                (tensor, model.n_layers, float(tensor.size_bytes))
-                for tensor in model.tensors
-                if tensor.name == "token_embd.weight"
-            ]
-        return tuple(rows)
-
-    @cached_property
-    def _by_unit(self) -> NDArray[np.float64]:
-        sizes = np.zeros(self._splits.n_units)
-        for _, unit, size in self._active:
-            sizes[min(unit, len(sizes) - 1)] += size
-        return sizes
-
-    def _by_cut(self, n_devices: int) -> list[tuple[Cut, float]]:
-        if n_devices not in self._cuts:
-            slicer = self._splits.slicer(n_devices)
-            sums: dict[Cut, float] = {}
-            for tensor, _, size in self._active:
-                cut = slicer.of_tensor(tensor)
-                sums[cut] = sums.get(cut, 0.0) + size
-            self._cuts[n_devices] = list(sums.items())
-        return self._cuts[n_devices]
-
-    @cached_property
-    def _cuts(self) -> dict[int, list[tuple[Cut, float]]]:
-        return {}
 
 
 def sites(
