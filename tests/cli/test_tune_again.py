@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,18 +10,6 @@ from tests.support.fake_engine import FakeEngine
 from tests.support.tuner_command import DEADLINE_S, Made, TunerCommand, kinds, lives, make_study
 from tuner.core.outcome import Kind
 from tuner.report.best import check_best
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(autouse=True)
-def _heeds_ctrl_c() -> Iterator[None]:
-    """A program that a shell started in the background ignores SIGINT, and so would its children."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
 
 # --- going on
 
