@@ -31,6 +31,7 @@ from tuner.core.identity import StudyIdentity
 from tuner.core.launch import LaunchResult
 from tuner.core.memory.learned import Observation
 from tuner.core.memory.words import NotLaunched
+from tuner.core.objective import Goal
 from tuner.core.outcome import TrialState
 from tuner.core.trial import SEARCHING, Errand, Purpose, TrialRecord
 from tuner.errors import StudyError
@@ -262,8 +263,9 @@ class StudyStore:
     def records(self) -> list[TrialRecord]:
         """All trials, in order."""
         estimates = self._study.user_attrs.get(_ESTIMATES, {})
+        goal = Goal.from_json(self.facts.get("workload", {}).get("goal"))
         return [
-            replace(_record(trial), estimate_tok_s=estimates.get(str(trial.number)))
+            replace(_record(trial), goal=goal, estimate_tok_s=estimates.get(str(trial.number)))
             for trial in self._study.get_trials(deepcopy=False)
         ]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from math import exp
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.trials import a_sample
+from tuner.core.objective import Goal, Objective
 from tuner.search.pruning import DRAFT_SIGMA, LAUNCH_SIGMA, REQUEST_SIGMA, paired_log_ratio, why_hopeless
 
 if TYPE_CHECKING:
@@ -77,3 +79,21 @@ def test_an_equal_candidate_is_hardly_ever_given_up(depth: int) -> None:
             why_hopeless(own[:n], best, n_prompts=5, depths=(depth, depth)) is not None for n in range(1, 5)
         )
     assert lost <= 10
+
+
+def test_where_a_turn_counts_a_slow_prompt_is_given_up_and_a_fast_answer_does_not_save_it() -> None:
+    slow = [replace(sample, wall_s=3 * sample.wall_s) for sample in BEST[:2]]
+    turn = Goal(Objective.TURN)
+    assert why_hopeless(slow, BEST, n_prompts=5, depths=(0, 0), goal=turn) == (
+        "33% of the best after 2 of 5 requests"
+    )
+    assert why_hopeless(slow, BEST, n_prompts=5, depths=(0, 0)) is None
+
+
+def test_a_class_that_does_not_count_gives_nobody_up() -> None:
+    slow = [
+        replace(sample, prompt_class="prose", predicted_ms=9 * sample.predicted_ms) for sample in BEST[:2]
+    ]
+    goal = Goal(weights={"code": 1.0})
+    assert why_hopeless(slow, BEST, n_prompts=5, depths=(0, 0), goal=goal) is None
+    assert why_hopeless(slow, BEST, n_prompts=5, depths=(0, 0)) is not None

@@ -24,6 +24,7 @@ from tests.support.played_search import (
 from tests.support.trials import a_record, ended, measured
 from tuner.core.launch import ENGINE_DEFAULT
 from tuner.core.memory.need import chance_to_fit
+from tuner.core.objective import Goal, Objective
 from tuner.core.outcome import Kind
 from tuner.search.dimensions import Categorical, Integer
 from tuner.search.strategy import Proposal, Search
@@ -78,6 +79,39 @@ def why(records: Sequence[TrialRecord], sampler: PlayedSampler | None = None) ->
     found = search_with().propose(records, refused(records), never, sampler or PlayedSampler())
     assert found is not None
     return found.why
+
+
+# --- what a goal asks for
+
+
+def with_goal(records: Sequence[TrialRecord], objective: Objective) -> list[TrialRecord]:
+    return [replace(record, goal=Goal(objective)) for record in records]
+
+
+def test_with_all_slots_busy_the_best_is_tried_without_drafts_once() -> None:
+    drafting = [one for one in TRIALS if one.candidate is None or one.candidate.drafts]
+    records = with_goal(drafting, Objective.THROUGHPUT)
+    found = search_with().propose(records, refused(records), never, PlayedSampler())
+    assert found is not None
+    assert found.why.startswith("the best so far without drafts")
+    best = max(
+        (one for one in records if one.candidate is not None and one.may_win),
+        key=lambda one: (one.worth, -one.number),
+    ).candidate
+    assert best is not None
+    assert not found.candidate.drafts
+    assert found.candidate.devices == best.devices
+    assert found.candidate.get("split-mode") == best.get("split-mode")
+    plain = replace(records[-1], number=len(records), candidate=found.candidate)
+    assert not why([*records, plain]).startswith("the best so far without drafts")
+    assert not why(drafting).startswith("the best so far without drafts")
+
+
+def test_where_prompts_count_the_best_is_tried_with_its_ubatchs_neighbours() -> None:
+    records = with_goal(TRIALS[:9], Objective.TURN)
+    assert why(records) == "the best so far with another ubatch"
+    assert why(records[:8]).startswith("the speed model")
+    assert why(TRIALS[:9]).startswith("the speed model")
 
 
 # --- whose turn it is

@@ -159,7 +159,13 @@ class AnsweringServer:
             raise CutOffError
         return self.answers.pop(0)
 
-    def ask_together(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Sample]:
+    def ask_together(
+        self,
+        prompts: Sequence[Prompt],
+        max_tokens: int,
+        *,
+        at_once: int | None = None,  # noqa: ARG002
+    ) -> list[Sample]:
         return [self.ask(prompt, max_tokens) for prompt in prompts]
 
     def next_token(self, _text: str) -> NextToken | None:

@@ -74,7 +74,12 @@ class PlayedServer:
         self.now += sample.wall_s
         return sample
 
-    def ask_together(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Sample]:
+    def ask_together(
+        self, prompts: Sequence[Prompt], max_tokens: int, *, at_once: int | None = None
+    ) -> list[Sample]:
+        if at_once is not None and at_once < len(prompts):
+            parts = [prompts[n : n + at_once] for n in range(0, len(prompts), at_once)]
+            return [sample for part in parts for sample in self.ask_together(part, max_tokens)]
         if len(prompts) > self.slots:
             raise Refused(f"{len(prompts)} at once, {self.slots} slots")
         self.together.append(len(prompts))

@@ -20,7 +20,7 @@ def rows_of(*configurations: tuple[str, float, int], **flags: float) -> Rows:
 
     Args:
         configurations: Mode, the first device's part of the bytes, and draft depth.
-        flags: `quantised`, `internal` and `ngram` of all of them; 0 if left out.
+        flags: `quantised`, `internal` and `ngram` of all of them, 0 if left out; `streams`, 1 if left out.
     """
     n = len(configurations)
     first = np.array([share for _, share, _ in configurations], dtype=float)
@@ -36,6 +36,7 @@ def rows_of(*configurations: tuple[str, float, int], **flags: float) -> Rows:
         quantised=np.full(n, flags.get("quantised", 0.0)),
         internal=np.full(n, flags.get("internal", 0.0)),
         ngram=np.full(n, flags.get("ngram", 0.0)),
+        streams=np.full(n, flags.get("streams", 1.0)),
     )
 
 

@@ -34,8 +34,12 @@ def duration_s(text: str, option: str = "--budget") -> float:
     return seconds
 
 
-def tokens(text: str) -> int:
+def tokens(text: str, option: str = "--context") -> int:
     """Tokens of `16384` or `16k` (1k is 1,024).
+
+    Args:
+        text: As typed.
+        option: Whose value it is.
 
     Raises:
         UsageError: It is no number of tokens above 0.
@@ -43,7 +47,7 @@ def tokens(text: str) -> int:
     match = _TOKENS.fullmatch(text.strip())
     count = round(float(match[1]) * (1024 if match[2] else 1)) if match is not None else 0
     if count <= 0:
-        raise UsageError(f"--context: {text!r} is no number of tokens; write 16384 or 16k")
+        raise UsageError(f"{option}: {text!r} is no number of tokens; write 16384 or 16k")
     return count
 
 

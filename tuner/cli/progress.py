@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tuner.cli.screen import duration
 from tuner.core.launch import ENGINE_DEFAULT
+from tuner.core.objective import Objective
 from tuner.core.outcome import Kind
 from tuner.core.trial import Purpose, best_of
 from tuner.report.best import shell_command
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tuner.core.launch import LaunchSpec
-    from tuner.core.measurement import Sample
+    from tuner.core.measurement import Rates, Sample
     from tuner.core.trial import TrialRecord
     from tuner.runs.budget import Budget
 
@@ -55,7 +56,7 @@ class LineProgress:
             said = "no result" if outcome is None else f"{outcome.sentence()}: {outcome.evidence[:160]}"
             self._say(f"      {said}")
             return
-        parts = [f"{rates.generation_tok_s:.1f} tok/s"]
+        parts = [scored(record, rates)]
         if rates.prompt_tok_s is not None:
             parts.append(f"prompt {rates.prompt_tok_s:.0f} tok/s")
         if rates.acceptance is not None:
@@ -71,7 +72,7 @@ class LineProgress:
             parts.append(f"best so far{_against(record, records)}")
         self._say("      " + ", ".join(parts))
         if best is not None and best.score is not None:
-            self._best = f"{best.score:.1f} tok/s"
+            self._best = "" if best.rates is None else scored(best, best.rates)
         if is_best and not self._pasted and any(r.reference is not None and r.score for r in records):
             self._pasted = True
             self._say(f"      to use it already: {shell_command(record.argv, record.environment)}")
@@ -81,6 +82,16 @@ class LineProgress:
         if self._budget.seconds is None:
             return duration(used_s)
         return f"{duration(max(self._budget.seconds - used_s, 0))} left"
+
+
+def scored(record: TrialRecord, rates: Rates) -> str:
+    """What a launch makes, in the words of its goal."""
+    each = "-" if rates.generation_tok_s is None else f"{rates.generation_tok_s:.1f} tok/s"
+    if record.goal.objective is Objective.TURN and rates.turn_s is not None:
+        return f"{rates.turn_s:.2f} s a turn, {each}"
+    if record.goal.objective is Objective.THROUGHPUT and record.score is not None:
+        return f"{record.score:.1f} tok/s in all, {each} each"
+    return each
 
 
 def _soaked(record: TrialRecord) -> str:

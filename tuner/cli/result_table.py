@@ -10,6 +10,7 @@ from rich.table import Table
 from tuner.core.launch import CURRENT
 from tuner.core.memory.words import not_launched_sentences
 from tuner.core.monitoring import slow_links
+from tuner.core.objective import Objective
 from tuner.core.outcome import Kind
 from tuner.core.trial import Purpose, TrialRecord, disqualified, searched
 from tuner.report.best import shell_command, shown
@@ -26,6 +27,7 @@ from tuner.search.confirmation.result import result_of, winner_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tuner.core.measurement import Rates
     from tuner.core.memory.words import NotLaunched
     from tuner.search.confirmation.state import Confirmation
 
@@ -36,7 +38,7 @@ def summary(records: Sequence[TrialRecord], confirmation: Confirmation | None = 
     table = Table(title="Result", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     table.add_column("configuration", overflow="fold")
-    for name in ("tok/s", "prompt", "TTFT", "accept", "winner is"):
+    for name in (*_goal_columns(records), "tok/s", "prompt", "TTFT", "accept", "winner is"):
         table.add_column(name, justify="right", no_wrap=True)
     for last in _last_of_references(records):
         record = shown(last.key, records, confirmation)
@@ -170,7 +172,7 @@ def trials_table(records: Sequence[TrialRecord], confirmation: Confirmation | No
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("configuration", overflow="fold")
     table.add_column("outcome", overflow="fold")
-    for name in ("tok/s", "prompt", "TTFT", "accept", "s"):
+    for name in (*_goal_columns(records), "tok/s", "prompt", "TTFT", "accept", "s"):
         table.add_column(name, justify="right", no_wrap=True)
     for record in records:
         outcome = record.outcome
@@ -184,11 +186,26 @@ def trials_table(records: Sequence[TrialRecord], confirmation: Confirmation | No
     return table
 
 
-def _cells(record: TrialRecord) -> tuple[str, str, str, str]:
+def _goal_columns(records: Sequence[TrialRecord]) -> tuple[str, ...]:
+    """What is made the most of, where that is not how fast a request generates."""
+    names = {Objective.TURN: ("a turn",), Objective.THROUGHPUT: ("in all",)}
+    return names.get(records[0].goal.objective, ()) if records else ()
+
+
+def _goal_cells(record: TrialRecord, rates: Rates | None) -> tuple[str, ...]:
+    if record.goal.objective is Objective.TURN:
+        return (_number(None if rates is None else rates.turn_s, ".2f", " s"),)
+    if record.goal.objective is Objective.THROUGHPUT:
+        return (_number(record.score, ".1f"),)
+    return ()
+
+
+def _cells(record: TrialRecord) -> tuple[str, ...]:
     rates = record.rates
     if rates is None:
-        return "-", "-", "-", "-"
+        return *_goal_cells(record, rates), "-", "-", "-", "-"
     return (
+        *_goal_cells(record, rates),
         _number(rates.generation_tok_s, ".1f"),
         _number(rates.prompt_tok_s, ".0f"),
         _number(rates.ttft_s, ".2f", " s"),

@@ -10,6 +10,7 @@ import typer
 
 from tuner.cli.build.options import TuneOptions
 from tuner.cli.option_values import duration_s, tokens
+from tuner.core.objective import Objective
 from tuner.core.workload import Thinking
 from tuner.errors import PlatformError
 
@@ -88,6 +89,36 @@ def tune(
     max_tokens: Annotated[
         int, typer.Option("--tokens", metavar="N", help="Tokens generated a request.")
     ] = 256,
+    objective: Annotated[
+        Objective,
+        typer.Option(
+            help="What is made the most of: generated tokens a second, whole requests, or all slots together."
+        ),
+    ] = Objective.GENERATION,
+    parallel: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Slots of each server; with --objective throughput all are kept busy."
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="How much classes of prompts count, such as code=3,prose=1."),
+    ] = None,
+    depth: Annotated[
+        str,
+        typer.Option(
+            metavar="LIST", help="Ask each prompt behind so many tokens of context, such as 0,8k,32k."
+        ),
+    ] = "0",
+    max_ttft: Annotated[
+        str | None,
+        typer.Option(
+            "--max-ttft",
+            metavar="TIME@N",
+            help="A winner's first token comes within TIME after N tokens of prompt, such as 2s@8k.",
+        ),
+    ] = None,
     draft_model: Annotated[
         Path | None, typer.Option(metavar="GGUF", help="A draft model for --spec-type draft-simple.")
     ] = None,
@@ -174,6 +205,11 @@ def tune(
         quality_s=None if quality == OFF else duration_s(quality, "--quality"),
         min_kv=min_kv,
         soak=endure != OFF,
+        objective=objective,
+        weights=weights,
+        max_ttft=max_ttft,
+        depth=depth,
+        parallel=parallel,
         endure_s=None if endure in {None, OFF} else duration_s(str(endure), "--endure"),
         facts=facts,
         flags=tuple(flags or ()),

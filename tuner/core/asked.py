@@ -115,9 +115,15 @@ def draft_difference(asked: Asked, samples: Sequence[Sample]) -> Outcome | None:
     )
 
 
-def sample_difference(sample: Sample, max_tokens: int) -> Outcome | None:
-    """What an answer's timings say that cannot be; None where they make sense."""
-    if sample.cache_n > 0:
+def sample_difference(sample: Sample, max_tokens: int, *, reuses: bool = False) -> Outcome | None:
+    """What an answer's timings say that cannot be; None where they make sense.
+
+    Args:
+        sample: The answer.
+        max_tokens: How many tokens were asked for.
+        reuses: Whether the server may have read the beginning of the prompt before.
+    """
+    if sample.cache_n > 0 and not reuses:
         return _not_as_asked(f"{sample.cache_n} tokens of a fresh prompt came from a cache", Phase.BENCHMARK)
     if sample.predicted_n < max_tokens:
         return _not_as_asked(

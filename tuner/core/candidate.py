@@ -57,6 +57,11 @@ class Candidate:
         return cast("tuple[int, ...]", value) if isinstance(value, tuple) else ()
 
     @property
+    def drafts(self) -> bool:
+        """Whether anything is drafted, by a model or out of the text."""
+        return self.get("spec-type") not in {None, "none"}
+
+    @property
     def draft_depth(self) -> int:
         """Tokens drafted at most at a time; 0 without drafts of a model."""
         kinds = str(self.get("spec-type") or "none").split(",")

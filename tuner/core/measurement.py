@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+
+#: The class of requests that are asked for their first token alone: no rate of a launch counts them.
+FIRST_ONLY = "first-token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,10 @@ class Sample:
     """Tokens drafted; None where nothing was drafted."""
     draft_n_accepted: int | None
     text: str
+    began_s: float = 0.0
+    """When it was sent, in seconds after the launch's warm-up, by our clock."""
+    depth_tokens: int = 0
+    """How much of a text of no interest was put before the prompt, about: 0 for none."""
 
     @property
     def generation_tok_s(self) -> float | None:
@@ -58,12 +66,33 @@ class Rates:
     accepted: int
     ttft_s: float | None
     """Mean over the samples."""
+    turn_s: float | None
+    """Seconds of a whole request, mean over the samples."""
     generation_spread: float | None
     """Standard deviation over mean of the requests' own rates; None for fewer than two."""
 
 
 def rates(samples: Iterable[Sample]) -> Rates:
-    """Add up samples; a sum over nothing is None, never 0."""
+    """Add up samples; a sum over nothing is None, never 0. Requests for a first token alone are left out."""
+    return _added(row for row in samples if counted(row))
+
+
+def counted(sample: Sample) -> bool:
+    """Whether a request is one of those that a launch's rates are of."""
+    return sample.prompt_class != FIRST_ONLY
+
+
+def joined(launches: Iterable[Sequence[Sample]]) -> tuple[Sample, ...]:
+    """The answers of several launches as if they had been made one after the other."""
+    found: list[Sample] = []
+    for samples in launches:
+        after_s = max((one.began_s + one.wall_s for one in found), default=0.0)
+        first_s = min((one.began_s for one in samples), default=0.0)
+        found += [replace(one, began_s=one.began_s - first_s + after_s) for one in samples]
+    return tuple(found)
+
+
+def _added(samples: Iterable[Sample]) -> Rates:
     rows = tuple(samples)
     generated = sum(max(row.predicted_n - 1, 0) for row in rows)
     generated_ms = sum(row.predicted_ms for row in rows)
@@ -80,6 +109,7 @@ def rates(samples: Iterable[Sample]) -> Rates:
         drafted=drafted,
         accepted=accepted,
         ttft_s=fmean(row.ttft_s for row in rows) if rows else None,
+        turn_s=fmean(row.wall_s for row in rows) if rows else None,
         generation_spread=stdev(single) / fmean(single) if len(single) > 1 else None,
     )
 
@@ -89,4 +119,13 @@ def rates_by_class(samples: Iterable[Sample]) -> dict[str, Rates]:
     groups: dict[str, list[Sample]] = {}
     for sample in samples:
         groups.setdefault(sample.prompt_class, []).append(sample)
-    return {name: rates(rows) for name, rows in groups.items()}
+    return {name: _added(rows) for name, rows in groups.items()}
+
+
+def rates_by_depth(samples: Iterable[Sample]) -> dict[int, Rates]:
+    """Rates at each depth of the context, the shallowest first."""
+    groups: dict[int, list[Sample]] = {}
+    for sample in samples:
+        if counted(sample):
+            groups.setdefault(sample.depth_tokens, []).append(sample)
+    return {depth: _added(groups[depth]) for depth in sorted(groups)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tuner.core.launch import trial_key
 from tuner.core.measurement import Rates, rates
+from tuner.core.objective import GENERATION, Goal
 from tuner.core.outcome import Kind, Outcome, TrialState
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class TrialRecord:
     estimate_tok_s: float | None = None
     """What it makes by all trials of the study together; None where nothing says more than its own score."""
     errand: Errand = SEARCHING
+    goal: Goal = GENERATION
+    """What its study is made for."""
 
     @property
     def key(self) -> str:
@@ -83,8 +86,17 @@ class TrialRecord:
 
     @property
     def score(self) -> float | None:
-        """Generated tokens a second, what is maximised; None where nothing was measured."""
-        return None if self.rates is None else self.rates.generation_tok_s
+        """Tokens a second as the study's goal counts them, what is maximised; None where nothing was measured."""
+        if self.result is None or not self.result.outcome.policy.measured:
+            return None
+        return self.goal.rate_tok_s(self.result.samples)
+
+    @property
+    def decode_tok_s(self) -> float | None:
+        """The part of its score that generating alone makes; None where nothing was measured."""
+        if self.result is None or not self.result.outcome.policy.measured:
+            return None
+        return self.goal.decode_tok_s(self.result.samples)
 
     @property
     def worth(self) -> float:

@@ -41,8 +41,10 @@ class RunningServer(Reader, Protocol):
     def ask(self, prompt: Prompt, max_tokens: int) -> Sample:
         """One request, to its last token."""
 
-    def ask_together(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Sample]:
-        """Several requests at the same time; their samples in the order of the prompts."""
+    def ask_together(
+        self, prompts: Sequence[Prompt], max_tokens: int, *, at_once: int | None = None
+    ) -> list[Sample]:
+        """Several requests, so many of them at the same time, or all; their samples in the order of the prompts."""
 
     def idle(self, seconds: float) -> None:
         """Leave it alone for so long."""

@@ -7,6 +7,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from tuner.core.objective import GENERATION, Goal
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -29,6 +31,10 @@ class Prompt:
     """`code`, `prose`, `chat`, `extraction`, `json`, or the user's own word."""
     messages: tuple[Mapping[str, Any], ...]
     """OpenAI chat messages."""
+    depth_tokens: int = 0
+    """How much of a text of no interest was put before it, about."""
+    reuses: bool = False
+    """Whether what the server has read before of the same beginning is not read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +67,9 @@ class Workload:
     sampling: Sampling
     thinking: Thinking
     seed: int
+    goal: Goal = GENERATION
+    """What is made the most of."""
+    streams: int = 1
+    """Requests at the same time."""
+    first_token: Prompt | None = None
+    """What is asked for its first token alone; None for nothing."""

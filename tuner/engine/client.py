@@ -216,12 +216,15 @@ class Client:
 
 
 def request_body(prompt: Prompt, workload: Workload, *, max_tokens: int) -> dict[str, Any]:
-    """The request for one prompt: nothing reused, a fixed length, a fixed seed, every sampler stated."""
+    """The request for one prompt: a fixed length, a fixed seed, every sampler stated.
+
+    Nothing is reused of what the server has read before, but where a prompt begins with a text of no interest.
+    """
     body: dict[str, Any] = {
         "messages": list(prompt.messages),
         "max_tokens": max_tokens,
         "ignore_eos": True,
-        "cache_prompt": False,
+        "cache_prompt": prompt.reuses,
         "seed": workload.seed,
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -291,6 +294,7 @@ def _sample(prompt: Prompt, timings: Mapping[str, Any], text: str, *, ttft_s: fl
             draft_n=None if draft_n is None else int(draft_n),
             draft_n_accepted=None if accepted is None else int(accepted),
             text=text,
+            depth_tokens=prompt.depth_tokens,
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise RequestFailed(f"timings are not understood: {timings!r:.200}") from error

@@ -58,7 +58,9 @@ class Patiences:
         return cls(load_s=load_s, stall_s=stall_s)
 
     @staticmethod
-    def request(prompt: Prompt, max_tokens: int, slowest_prompt_tok_s: float | None = None) -> Deadlines:
+    def request(
+        prompt: Prompt, max_tokens: int, slowest_prompt_tok_s: float | None = None, *, streams: int = 1
+    ) -> Deadlines:
         """For one request; three characters are about one token.
 
         Args:
@@ -66,9 +68,12 @@ class Patiences:
             max_tokens: Tokens of the answer.
             slowest_prompt_tok_s: The slowest that this server has read a prompt; None before the first. Long
                 prompts are read more slowly than short ones, but not twenty times.
+            streams: Requests that are served at the same time: each may have to wait for the others.
         """
         characters = sum(len(str(message.get("content", ""))) for message in prompt.messages)
-        first_token_s = 60 + characters / 3 / max(10.0, (slowest_prompt_tok_s or 0.0) / 20)
+        first_token_s = 60 + streams * characters / 3 / max(10.0, (slowest_prompt_tok_s or 0.0) / 20)
         return Deadlines(
-            first_token_s=first_token_s, between_tokens_s=60.0, whole_s=first_token_s + 60 + max_tokens * 2
+            first_token_s=first_token_s,
+            between_tokens_s=60.0,
+            whole_s=first_token_s + 60 + max_tokens * 2 * streams,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -116,22 +117,26 @@ class Session:
         """
         self._interrupts.check()
         self._look_at_memory()
+        began = time.monotonic()
         sample = self._client.chat(
             prompt, self._workload, max_tokens=max_tokens, deadlines=self._deadlines(prompt, max_tokens)
         )
+        sample = replace(sample, began_s=0.0 if self.warm_at is None else began - self.warm_at)
         self.last_answer_at = time.monotonic()
         if sample.prompt_ms > 0 and sample.prompt_n > 0:
             rate = sample.prompt_n / sample.prompt_ms * 1000
             self._slowest_prompt_tok_s = min(rate, self._slowest_prompt_tok_s or rate)
         return sample
 
-    def ask_together(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Sample]:
-        """Several requests at the same time.
+    def ask_together(
+        self, prompts: Sequence[Prompt], max_tokens: int, *, at_once: int | None = None
+    ) -> list[Sample]:
+        """Several requests, so many of them at the same time, or all.
 
         Raises:
             RequestFailed: One of them did not come to its end.
         """
-        pool = ThreadPoolExecutor(max_workers=max(len(prompts), 1))
+        pool = ThreadPoolExecutor(max_workers=max(at_once or len(prompts), 1))
         try:
             return list(pool.map(lambda prompt: self.ask(prompt, max_tokens), prompts))
         finally:  # where one failed, or somebody asked to stop, the others end with the server
@@ -181,7 +186,9 @@ class Session:
 
     def _deadlines(self, prompt: Prompt, max_tokens: int) -> Deadlines:
         """By what a slow machine needs; a server that has shown its prompt rate is not waited for much longer."""
-        return Patiences.request(prompt, max_tokens, self._slowest_prompt_tok_s).within(self._limit.left_s)
+        return Patiences.request(prompt, max_tokens, self._slowest_prompt_tok_s, streams=self.slots).within(
+            self._limit.left_s
+        )
 
     def _wait_until_ready(self) -> Outcome | None:
         deadline = Patience(self._patiences.load_s)

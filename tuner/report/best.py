@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 
 from tuner import __version__
-from tuner.core.measurement import Rates, rates_by_class
+from tuner.core.measurement import Rates, joined, rates_by_class, rates_by_depth
+from tuner.core.objective import Objective
 from tuner.core.telemetry import joules_a_token
 from tuner.core.trial import TrialRecord, searched
 from tuner.report.proof import (
@@ -108,8 +109,8 @@ def shown(key: str, records: Sequence[TrialRecord], confirmation: Confirmation |
     launched = [] if confirmation is None else launches_of(confirmation, records)
     confirmed = [record for record in launched if record.key == key and record.score is not None]
     if confirmed and confirmed[-1].result is not None:
-        samples = [sample for one in confirmed if one.result is not None for sample in one.result.samples]
-        return replace(confirmed[-1], result=replace(confirmed[-1].result, samples=tuple(samples)))
+        samples = joined([one.result.samples for one in confirmed if one.result is not None])
+        return replace(confirmed[-1], result=replace(confirmed[-1].result, samples=samples))
     own = [record for record in searched(records) if record.key == key and record.result is not None]
     may_win = [record for record in own if record.may_win]
     return max(may_win, key=lambda record: (record.worth, -record.number)) if may_win else own[-1]
@@ -158,11 +159,20 @@ def _command(record: TrialRecord) -> dict[str, Any]:
 def _rates(record: TrialRecord) -> dict[str, Any]:
     result, total = record.result, record.rates
     if result is None or total is None:
-        return {"rates": None, "classes": {}}
+        return {"score_tok_s": None, "rates": None, "classes": {}, "depths": {}}
     return {
-        "rates": _rates_json(total),
+        "score_tok_s": record.score,
+        "rates": {**_rates_json(total), "aggregate_tok_s": _aggregate(record)},
         "classes": {name: _rates_json(rates) for name, rates in rates_by_class(result.samples).items()},
+        "depths": {str(depth): _rates_json(rates) for depth, rates in rates_by_depth(result.samples).items()},
     }
+
+
+def _aggregate(record: TrialRecord) -> float | None:
+    """All slots together; null where requests came one after the other."""
+    if record.result is None or record.goal.objective is not Objective.THROUGHPUT:
+        return None
+    return record.goal.rate_tok_s(record.result.samples)
 
 
 def _rates_json(rates: Rates) -> dict[str, Any]:
@@ -171,6 +181,7 @@ def _rates_json(rates: Rates) -> dict[str, Any]:
         "generation_spread": rates.generation_spread,
         "prompt_tok_s": rates.prompt_tok_s,
         "ttft_s": rates.ttft_s,
+        "turn_s": rates.turn_s,
         "acceptance": rates.acceptance,
         "drafted": rates.drafted,
         "accepted": rates.accepted,

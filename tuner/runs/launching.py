@@ -137,6 +137,7 @@ class Launching:
             result=result,
             wall_s=time.monotonic() - began,
             errand=order.errand,
+            goal=rules.workload.goal,
         )
         folder.record_result(result, record.wall_s)
         self._store.finish(record)

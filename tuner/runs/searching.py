@@ -184,6 +184,7 @@ class Searching:
                 best.result.samples,
                 n_prompts=len(self._rules.workload.prompt_set.prompts),
                 depths=(spec.candidate.draft_depth, best.candidate.draft_depth),
+                goal=self._rules.workload.goal,
             )
 
         return watch

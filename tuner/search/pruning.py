@@ -10,6 +10,9 @@ from __future__ import annotations
 from math import exp, log, sqrt
 from typing import TYPE_CHECKING
 
+from tuner.core.measurement import counted
+from tuner.core.objective import GENERATION, Goal
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -20,19 +23,31 @@ REQUEST_SIGMA, DRAFT_SIGMA, LAUNCH_SIGMA = 0.03, 0.006, 0.025
 _SURE = 3.0
 
 
-def paired_log_ratio(samples: Sequence[Sample], best: Sequence[Sample]) -> tuple[float, int] | None:
-    """Mean logarithm of a candidate's rate over the best's on the same prompts, and on how many; None on none."""
-    rates = {sample.prompt_id: sample.generation_tok_s for sample in best}
+def paired_log_ratio(
+    samples: Sequence[Sample], best: Sequence[Sample], goal: Goal = GENERATION
+) -> tuple[float, int] | None:
+    """Mean logarithm of a candidate's rate over the best's on the same prompts, and on how many; None on none.
+
+    Classes count as the goal weighs them.
+    """
+    rates = {sample.prompt_id: goal.request_tok_s(sample) for sample in best if counted(sample)}
     ratios = [
-        log(own / other)
+        (log(own / other), goal.weights.get(sample.prompt_class, 0.0) if goal.weights else 1.0)
         for sample in samples
-        if (own := sample.generation_tok_s) is not None and (other := rates.get(sample.prompt_id)) is not None
+        if (own := goal.request_tok_s(sample)) is not None
+        and (other := rates.get(sample.prompt_id)) is not None
     ]
-    return (sum(ratios) / len(ratios), len(ratios)) if ratios else None
+    total = sum(weight for _, weight in ratios)
+    return (sum(ratio * weight for ratio, weight in ratios) / total, len(ratios)) if total > 0 else None
 
 
 def why_hopeless(
-    samples: Sequence[Sample], best: Sequence[Sample], *, n_prompts: int, depths: tuple[int, int]
+    samples: Sequence[Sample],
+    best: Sequence[Sample],
+    *,
+    n_prompts: int,
+    depths: tuple[int, int],
+    goal: Goal = GENERATION,
 ) -> str | None:
     """Why measuring on is no use; None where it may catch up, or has nearly been measured in full.
 
@@ -41,8 +56,9 @@ def why_hopeless(
         best: The best trial's.
         n_prompts: Requests of a launch.
         depths: Tokens drafted at a time, the candidate's and the best's.
+        goal: What is made the most of.
     """
-    found = paired_log_ratio(samples, best)
+    found = paired_log_ratio(samples, best, goal)
     if found is None or len(samples) >= n_prompts:
         return None
     ratio, n = found

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.core.memory.need import chance_to_fit
+from tuner.core.objective import Objective
 from tuner.search.coordinates import complete
 from tuner.search.queue import propose
 from tuner.search.speed.proposer import SpeedSearch
 from tuner.search.speed.switches import switches_of
+from tuner.search.ubatch import with_another_ubatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +34,8 @@ _MODEL_FIRST = 10
 _TURNS, _TURNS_UNTRUSTED = 8, 2
 #: Measured candidates before a search may call itself done, and since the best was found.
 _LEAST_TRIALS, _SINCE_BEST = 12, 4
+#: Where prompts count: from which trial on the best is tried with another ubatch, and every how many proposals.
+_UBATCH_FROM, _UBATCH_TURNS = 6, 3
 #: An improvement that is less likely than this is not waited for.
 _LEAST_CHANCE = 0.05
 #: A model that is usually further off than this is not trusted.
@@ -53,6 +57,7 @@ class Search:
         bound: The space on the rig.
         gate: Predicts memory.
         bandwidths: What a decode step is expected to reach of each device, by name; None where nothing is known.
+        streams: Requests at the same time.
     """
 
     def __init__(
@@ -61,10 +66,13 @@ class Search:
         gate: MemoryGate,
         *,
         bandwidths: Mapping[str, Bandwidth | None],
+        streams: int = 1,
     ) -> None:
         self._bound = bound
         self._gate = gate
-        self._speed = SpeedSearch(bound, self._chance, room_mib=gate.room_mib, bandwidths=bandwidths)
+        self._speed = SpeedSearch(
+            bound, self._chance, room_mib=gate.room_mib, bandwidths=bandwidths, streams=streams
+        )
 
     def propose(
         self,
@@ -94,22 +102,52 @@ class Search:
                         switched, "the best so far with other switches, as the sampler draws them"
                     )
                 return Proposal(drawn, "the sampler's proposal")
+        plain = self._without_drafts(records, is_out)
+        if plain is not None:
+            return Proposal(plain, "the best so far without drafts: with all slots busy they may not pay")
+        climbed = self._another_ubatch(records, is_out)
+        if climbed is not None:
+            return Proposal(climbed, "the best so far with another ubatch")
         idea = self._speed.propose(records, refuses, too_large)
         if idea is not None:
             return Proposal(idea.candidate, f"the speed model expects {idea.expected_tok_s:.1f} tok/s")
         drawn = propose(sampler(), self._bound, is_out)
         return None if drawn is None else Proposal(drawn, "the sampler's proposal")
 
+    def _without_drafts(
+        self, records: Sequence[TrialRecord], is_out: Callable[[Candidate], bool]
+    ) -> Candidate | None:
+        """Where all slots are busy: the best without drafts, once; None where such a one was measured."""
+        best = _best(records)
+        if best is None or best.candidate is None or best.goal.objective is not Objective.THROUGHPUT:
+            return None
+        if any(one.candidate is not None and not one.candidate.drafts and one.may_win for one in records):
+            return None
+        candidate = complete(self._bound, {**best.candidate.options, "spec-type": "none"})
+        return None if candidate.drafts or is_out(candidate) else candidate
+
+    def _another_ubatch(
+        self, records: Sequence[TrialRecord], is_out: Callable[[Candidate], bool]
+    ) -> Candidate | None:
+        """Where prompts count: a neighbour of the best, now and then; None on the other turns."""
+        best = _best(records)
+        if best is None or best.candidate is None or best.goal.objective is not Objective.TURN:
+            return None
+        if len(records) < _UBATCH_FROM or len(records) % _UBATCH_TURNS != 0:
+            return None
+        return with_another_ubatch(best.candidate, self._bound, is_out)
+
     def _best_with_switches_of(self, drawn: Candidate, records: Sequence[TrialRecord]) -> Candidate | None:
         """What the model knows from the best trial, and what it does not from the sampler; None on the other turns.
 
         Where the model does not explain what is measured, the sampler's proposals stay whole.
         """
-        measured = [record for record in records if record.candidate is not None and record.may_win]
-        if not measured or len(records) % (2 * _TURNS) != 0 or not self._trusts(records):
+        best = _best(records)
+        if best is None or best.candidate is None:
             return None
-        best = max(measured, key=lambda record: (record.worth, -record.number)).candidate
-        return None if best is None else complete(self._bound, {**best.options, **switches_of(drawn)})
+        if len(records) % (2 * _TURNS) != 0 or not self._trusts(records):
+            return None
+        return complete(self._bound, {**best.candidate.options, **switches_of(drawn)})
 
     def estimates(self, records: Sequence[TrialRecord]) -> dict[int, float]:
         """What each measured candidate makes by all trials together, tok/s by trial.
@@ -131,7 +169,7 @@ class Search:
         measured = [record for record in records if record.candidate is not None and record.may_win]
         if worthwhile <= 0 or len(measured) < _LEAST_TRIALS or not self._trusts(records):
             return None
-        best = max(measured, key=lambda record: (record.worth, -record.number))
+        best = _best(records) or measured[0]
         if sum(record.number > best.number for record in measured) < _SINCE_BEST:
             return None
         chance = self._speed.chance_of_gain(records, worthwhile, refuses)
@@ -151,3 +189,9 @@ class Search:
 
     def _chance(self, candidate: Candidate) -> float:
         return chance_to_fit(self._gate.predict(candidate), self._gate.room_mib)
+
+
+def _best(records: Sequence[TrialRecord]) -> TrialRecord | None:
+    """The candidate that is worth most so far; None before the first."""
+    measured = [record for record in records if record.candidate is not None and record.may_win]
+    return max(measured, key=lambda record: (record.worth, -record.number)) if measured else None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.played_server import PlayedServer, ServerDied, workload
 from tuner.core.asked import Asked
+from tuner.core.measurement import FIRST_ONLY
+from tuner.core.objective import FirstTokenLimit, Goal
 from tuner.core.outcome import Kind, Phase
+from tuner.prompts.deep import deepened, first_token_prompt
 from tuner.runs.works.benchmark import Benchmark
 
 if TYPE_CHECKING:
@@ -97,3 +100,40 @@ def test_what_was_answered_before_a_death_is_kept() -> None:
     with pytest.raises(ServerDied):
         work.do(PlayedServer(dies_at=2))
     assert [sample.prompt_id for sample in work.samples] == ["one", "two"]
+
+
+# --- goals
+
+
+def test_streams_are_asked_together_and_every_answer_counts() -> None:
+    many = workload("one", "two", "three", "four", "five", "six")
+    work, server = Benchmark(replace(many, streams=2), NOTHING, lambda _sample: None), PlayedServer(slots=2)
+    assert work.do(server) is None
+    assert server.together == [2, 2, 2]
+    assert [sample.prompt_id for sample in work.samples] == ["one", "two", "three", "four", "five", "six"]
+
+
+@pytest.mark.parametrize(("limit_s", "kind"), [(5.0, None), (1.0, Kind.DEGRADED)])
+def test_a_first_token_that_comes_too_late_degrades_and_is_kept(limit_s: float, kind: Kind | None) -> None:
+    goal = Goal(first_token=FirstTokenLimit(limit_s, 2000))
+    limited = replace(WORKLOAD, goal=goal, first_token=first_token_prompt(2000))
+    look = Looked()
+    work = Benchmark(limited, NOTHING, lambda _sample: None, look)
+    outcome = work.do(PlayedServer(prompt_tok_s=1000.0))
+    assert [sample.prompt_class for sample in work.samples] == ["code", "code", "code", FIRST_ONLY]
+    assert (None if outcome is None else outcome.kind) == kind
+    assert look.times == (kind is None)
+    if outcome is not None:
+        assert "at most 1 s at 2,000 tokens was asked for" in outcome.evidence
+
+
+def test_what_may_be_reused_may_come_from_the_cache() -> None:
+    class Reusing(PlayedServer):
+        def ask(self, prompt: Prompt, max_tokens: int) -> Sample:
+            return replace(super().ask(prompt, max_tokens), cache_n=500)
+
+    deep = replace(WORKLOAD.prompt_set, prompts=deepened(WORKLOAD.prompt_set.prompts, (1000,)))
+    assert Benchmark(replace(WORKLOAD, prompt_set=deep), NOTHING, lambda _one: None).do(Reusing()) is None
+    outcome = benchmark().do(Reusing())
+    assert outcome is not None
+    assert outcome.evidence == "500 tokens of a fresh prompt came from a cache"

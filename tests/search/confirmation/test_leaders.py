@@ -14,6 +14,7 @@ from tests.support.strategies import PROPERTY
 from tests.support.trials import a_record, a_sample, ended, measured, unfit
 from tuner.core.candidate import Candidate
 from tuner.core.launch import ENGINE_DEFAULT
+from tuner.core.objective import Goal, Objective
 from tuner.core.outcome import Kind, Outcome
 from tuner.core.trial import Errand, Purpose
 from tuner.search.confirmation.leaders import affordable, leaders_of
@@ -54,6 +55,15 @@ def test_the_likeliest_comes_first_and_the_earlier_of_equals() -> None:
 def test_who_is_clearly_slower_is_not_confirmed() -> None:
     assert numbers([trial(0, 40.0), trial(1, 40.0 * CLEARLY * 1.001)]) == [0, 1]
     assert numbers([trial(0, 40.0), trial(1, 40.0 * CLEARLY * 0.999)]) == [0]
+
+
+def test_with_all_slots_busy_the_best_without_drafts_is_confirmed_whatever_it_made() -> None:
+    rows = [trial(n, 40.0 + n / 10, depth=3) for n in range(6)] + [trial(6, 9.0), trial(7, 12.0)]
+    assert 7 not in numbers(rows)
+    together = [replace(row, goal=Goal(Objective.THROUGHPUT)) for row in rows]
+    found = numbers(together)
+    assert found[:3] == numbers(rows)[:3]
+    assert found[3:] == [7]
 
 
 def test_many_requests_tell_closer_candidates_apart() -> None:

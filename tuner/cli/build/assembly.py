@@ -132,7 +132,12 @@ def assemble(
     bound = BoundSpace(left, rig.names, splits, MappingProxyType(imposed))
     settled = {**left.fixed, **imposed}
     workload = build_workload(
-        options, current, model, n_ctx_slot=slot_context(settled, context), note=notes.append
+        options,
+        current,
+        model,
+        n_ctx_slot=slot_context(settled, context),
+        n_slots=parallel_of(settled),
+        note=notes.append,
     )
     default = engine_default(
         engine.help,
@@ -189,6 +194,7 @@ def assemble(
                 bound,
                 memory,
                 bandwidths={device.name: decode_bandwidth(device.description) for device in rig.devices},
+                streams=workload.streams,
             ),
             worthwhile=options.worthwhile,
             seed=options.seed,
@@ -273,6 +279,10 @@ def _imposed(
         raise UsageError("--context and a flag after -- both set the context; keep one of the two")
     if "ctx-size" not in imposed:
         imposed["ctx-size"] = options.context or _context(current, space, model)
+    if options.parallel is not None and "parallel" in imposed:
+        raise UsageError("--parallel and a flag after -- both set the slots; keep one of the two")
+    if options.parallel is not None:
+        imposed["parallel"] = options.parallel
     if options.draft_model is not None:
         imposed["spec-draft-model"] = str(options.draft_model.resolve())
     return imposed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.identity import Part, StudyIdentity, digest_of
+from tuner.core.objective import GENERATION, Objective
 from tuner.engine.client import stated
 
 if TYPE_CHECKING:
@@ -93,12 +94,14 @@ def build_facts(
             "thinking": workload.thinking.value,
             "sampling": stated(workload.sampling),
             "sampling_source": workload.sampling.source,
+            "goal": workload.goal.to_json(),
+            "streams": workload.streams,
         },
     }
 
 
 def _workload_key(workload: Workload) -> list[Any]:
-    return [
+    key: list[Any] = [
         workload.prompt_set.digest,
         [prompt.id for prompt in workload.prompt_set.prompts],
         workload.max_tokens,
@@ -106,9 +109,28 @@ def _workload_key(workload: Workload) -> list[Any]:
         workload.thinking.value,
         workload.seed,
     ]
+    if workload.goal != GENERATION or workload.streams > 1:  # studies of before had no goal, and go on
+        key += [workload.goal.to_json(), workload.streams]
+    return key
 
 
 def _workload_label(workload: Workload) -> str:
     prompts = workload.prompt_set
     sampling = ", ".join(f"{name} {value}" for name, value in workload.sampling.values.items()) or "greedy"
-    return f"{len(prompts.prompts)} prompts of {prompts.name}, {workload.max_tokens} tokens each, {sampling}"
+    return (
+        f"{len(prompts.prompts)} prompts of {prompts.name}, {workload.max_tokens} tokens each, {sampling}"
+        f"{_goal_label(workload)}"
+    )
+
+
+def _goal_label(workload: Workload) -> str:
+    """What is made the most of, where that is not generation alone."""
+    goal, said = workload.goal, []
+    if goal.objective is not Objective.GENERATION:
+        many = f" of {workload.streams} at once" if workload.streams > 1 else ""
+        said.append(f"for {goal.objective}{many}")
+    if goal.weights:
+        said.append("weights " + ", ".join(f"{name}={weight:g}" for name, weight in goal.weights.items()))
+    if goal.first_token is not None:
+        said.append(f"first token within {goal.first_token}")
+    return "".join(f"; {one}" for one in said)

@@ -11,6 +11,7 @@ from tuner.core.options import KV_BITS
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
+    from tuner.core.objective import Objective
     from tuner.core.workload import Thinking
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
@@ -50,6 +51,13 @@ class TuneOptions:
     confirm_blocks: int
     """Launches a side that confirm the winner; 0 for none."""
     soak: bool
+    objective: Objective
+    """What is made the most of."""
+    weights: str | None
+    max_ttft: str | None
+    depth: str
+    parallel: int | None
+    """Slots; None for what the space or the flags say."""
     endure_s: float | None
     """For how long the winner is put to the test; None for what is left of the budget."""
     facts: Path | None
@@ -78,6 +86,7 @@ class TuneOptions:
         for name, value, least in (
             ("--launches", self.launches, 1),
             ("--requests", self.requests, 1),
+            ("--parallel", self.parallel, 1),
             ("--tokens", self.max_tokens, 2),  # the first token comes out of the prompt pass
         ):
             if value is not None and value < least:

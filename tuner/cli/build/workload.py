@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tuner.core.workload import Prompt, Sampling, Workload
+from tuner.cli.build.asking import Asking
+from tuner.cli.build.goal import check_streams, depths_of, goal_of
+from tuner.core.objective import Objective
+from tuner.core.workload import Sampling, Workload
 from tuner.engine.user_command import parse_sampling
 from tuner.errors import UsageError
+from tuner.prompts.deep import first_token_prompt
 from tuner.prompts.reader import load_prompts
 
 if TYPE_CHECKING:
@@ -17,8 +21,8 @@ if TYPE_CHECKING:
     from tuner.core.model import ModelFile
     from tuner.engine.user_command import UserCommand
 
-#: About so many characters are a token; few on purpose, since a prompt that is too long is refused.
-CHARACTERS_A_TOKEN = 3
+#: Left free beside the longest prompt: the chat template, and the question.
+SPARE_TOKENS = 256
 
 #: Samplers in a model's metadata (llama-model.cpp:3252), and the request's field for each.
 _MODEL_SAMPLERS = {
@@ -42,32 +46,49 @@ def build_workload(
     model: ModelFile,
     *,
     n_ctx_slot: int,
+    n_slots: int,
     note: Callable[[str], None],
 ) -> Workload:
-    """The first prompts of the set that fit into a slot's context.
+    """What each launch is asked.
+
+    Args:
+        options: As typed.
+        current: The user's own command; None for none.
+        model: The model.
+        n_ctx_slot: Tokens that a slot holds.
+        n_slots: Slots of each launch.
+        note: Is told what is left out.
 
     Raises:
         PromptError: The prompt set cannot be read.
         UsageError: No prompt fits, or the samplers are not understood.
     """
-    prompt_set = load_prompts(options.prompts)
-    fitting = [p for p in prompt_set.prompts if _tokens(p) + options.max_tokens <= n_ctx_slot]
-    too_long = len(prompt_set.prompts) - len(fitting)
-    if not fitting:
+    prompt_set, goal = load_prompts(options.prompts), goal_of(options)
+    streams = n_slots if goal.objective is Objective.THROUGHPUT else 1
+    check_streams(goal, streams)
+    asking = Asking(
+        goal=goal,
+        requests=options.requests,
+        max_tokens=options.max_tokens,
+        depths_tokens=depths_of(options.depth),
+        streams=streams,
+        n_ctx_slot=n_ctx_slot,
+    )
+    limit = goal.first_token
+    if limit is not None and limit.tokens + SPARE_TOKENS > n_ctx_slot:
         raise UsageError(
-            f"no prompt of {prompt_set.name} with {options.max_tokens} tokens of answer fits into "
-            f"{n_ctx_slot:,} tokens of context; raise --context, lower --tokens, or use --prompts short"
-        )
-    if too_long:
-        note(
-            f"{too_long} prompts of {prompt_set.name} do not fit into {n_ctx_slot:,} tokens and are left out"
+            f"--max-ttft: a prompt of {limit.tokens:,} tokens does not fit into {n_ctx_slot:,} tokens of context; "
+            "raise --context"
         )
     return Workload(
-        prompt_set=replace(prompt_set, prompts=tuple(fitting[: options.requests])),
+        prompt_set=replace(prompt_set, prompts=asking.chosen(prompt_set, note)),
         max_tokens=options.max_tokens,
         sampling=_sampling(options, current, model),
         thinking=options.thinking,
         seed=options.seed,
+        goal=goal,
+        streams=streams,
+        first_token=None if limit is None else first_token_prompt(limit.tokens),
     )
 
 
@@ -79,8 +100,3 @@ def _sampling(options: TuneOptions, current: UserCommand | None, model: ModelFil
         return current.sampling
     own = {_MODEL_SAMPLERS[k]: value for k, value in model.sampling.items() if k in _MODEL_SAMPLERS}
     return Sampling(own, source="model") if own else Sampling()
-
-
-def _tokens(prompt: Prompt) -> int:
-    characters = sum(len(str(message.get("content", ""))) for message in prompt.messages)
-    return characters // CHARACTERS_A_TOKEN + 16 * len(prompt.messages)

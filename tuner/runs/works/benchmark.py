@@ -6,19 +6,23 @@ from typing import TYPE_CHECKING
 
 from tuner.core.asked import draft_difference, sample_difference
 from tuner.core.measurement import rates
+from tuner.core.objective import why_too_late
 from tuner.core.outcome import Kind, Outcome, Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tuner.core.asked import Asked
     from tuner.core.measurement import Sample
     from tuner.core.work import RunningServer
-    from tuner.core.workload import Workload
+    from tuner.core.workload import Prompt, Workload
+
+#: Tokens of an answer of which only the first is of interest.
+_FIRST_TOKENS = 2
 
 
 class Benchmark:
-    """Asks each prompt once, in order.
+    """Asks each prompt once, in order, or so many at a time as the workload has streams.
 
     Args:
         workload: What to ask.
@@ -47,15 +51,37 @@ class Benchmark:
     def do(self, server: RunningServer) -> Outcome | None:
         """Measure and look."""
         workload = self._workload
-        for prompt in workload.prompt_set.prompts:
-            sample = server.ask(prompt, workload.max_tokens)
-            outcome = sample_difference(sample, workload.max_tokens)
+        for prompt, sample in self._answers(server):
+            outcome = sample_difference(sample, workload.max_tokens, reuses=prompt.reuses)
             if outcome is not None:
                 return outcome
             self.samples.append(sample)
             if (hopeless := self._on_sample(sample)) is not None:
                 return Outcome(Kind.PRUNED, phase=Phase.BENCHMARK, evidence=hopeless)
-        outcome = draft_difference(self._asked, self.samples)
+        outcome = draft_difference(self._asked, self.samples) or self._first_token(server)
         if outcome is None and self._look is not None:
             self._look(server, rates(self.samples).prompt_tok_s)
         return outcome
+
+    def _answers(self, server: RunningServer) -> Iterator[tuple[Prompt, Sample]]:
+        prompts, max_tokens = self._workload.prompt_set.prompts, self._workload.max_tokens
+        if self._workload.streams > 1:
+            samples = server.ask_together(prompts, max_tokens, at_once=self._workload.streams)
+            yield from zip(prompts, samples, strict=True)
+            return
+        for prompt in prompts:
+            yield prompt, server.ask(prompt, max_tokens)
+
+    def _first_token(self, server: RunningServer) -> Outcome | None:
+        """Whether the first token comes in time after a long prompt, where a limit was set."""
+        workload = self._workload
+        limit = workload.goal.first_token
+        if workload.first_token is None or limit is None:
+            return None
+        sample = server.ask(workload.first_token, _FIRST_TOKENS)
+        outcome = sample_difference(sample, _FIRST_TOKENS)
+        if outcome is not None:
+            return outcome
+        self.samples.append(sample)
+        late = why_too_late(limit, self.samples)
+        return None if late is None else Outcome(Kind.DEGRADED, phase=Phase.BENCHMARK, evidence=late)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import exp, hypot, sqrt
 from typing import TYPE_CHECKING
 
-from tuner.core.measurement import rates
+from tuner.core.objective import Objective
 from tuner.core.outcome import Kind
 from tuner.core.trial import disqualified, searched
 from tuner.search.confirmation.verdict import LEAST_BLOCKS
@@ -42,9 +42,16 @@ def leaders_of(records: Sequence[TrialRecord], out: Collection[str] = ()) -> lis
     if not ranked:
         return _given_up(records, gone)[:MOST_LEADERS]
     best = ranked[0]
-    return [one for one in ranked if one.worth >= best.worth * exp(-_CLEARLY * hypot(_sigma(one), _sigma(best)))][
-        :MOST_LEADERS
-    ]  # fmt: skip
+    close = [
+        one for one in ranked if one.worth >= best.worth * exp(-_CLEARLY * hypot(_sigma(one), _sigma(best)))
+    ]
+    leaders = close[:MOST_LEADERS]
+    if best.goal.objective is Objective.THROUGHPUT:
+        # whether drafts pay with all slots busy is asked of launches that are compared, not of the search
+        plain = next((one for one in ranked if one.candidate is not None and not one.candidate.drafts), None)
+        if plain is not None and plain not in leaders:
+            leaders = [*leaders[: MOST_LEADERS - 1], plain]
+    return leaders
 
 
 def _given_up(records: Sequence[TrialRecord], gone: Collection[str]) -> list[TrialRecord]:
@@ -57,7 +64,7 @@ def _given_up(records: Sequence[TrialRecord], gone: Collection[str]) -> list[Tri
         and record.outcome is not None
         and record.outcome.kind is Kind.PRUNED
         and record.result is not None
-        and (rate := rates(record.result.samples).generation_tok_s) is not None
+        and (rate := record.goal.rate_tok_s(record.result.samples)) is not None
     ]
     return [record for _, record in sorted(rows, key=lambda row: (-row[0], row[1].number))]
 

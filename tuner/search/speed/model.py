@@ -1,10 +1,11 @@
 """The time of a generated token, as a handful of physical quantities say it.
 
-A step that verifies m tokens takes `transfer * (1 + verify * (m - 1)) + fixed`. In layer mode the devices read
-their layers one after the other, so `transfer` is the sum of bytes over bandwidth; in tensor mode they wait for
-the slowest, so it is the largest, and `fixed` holds the reductions, two a layer. A draft of n tokens costs n
-times a draft pass, which reads the drafting layers and the output wherever these lie, and yields what is
-accepted. All quantities are positive and unknown: they live as logarithms.
+A step of m tokens, drafted ones and those of other streams among them, takes
+`transfer * (1 + verify * (m - 1)) + fixed`. In layer mode the devices read their layers one after the other, so
+`transfer` is the sum of bytes over bandwidth; in tensor mode they wait for the slowest, so it is the largest, and
+`fixed` holds the reductions, two a layer. A draft of n tokens costs n times a draft pass, which reads the drafting
+layers and the output wherever these lie, and yields what is accepted.
+All quantities are positive and unknown: they live as logarithms.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class Rows:
     """1 where reductions do not go through NCCL."""
     ngram: NDArray[np.float64]
     """1 where n-grams draft too."""
+    streams: NDArray[np.float64]
+    """Requests at the same time."""
 
     def __len__(self) -> int:
         return len(self.depth)
@@ -106,7 +109,7 @@ def prior_of(bandwidths: Sequence[Bandwidth], n_layers: int) -> Prior:
 
 
 def log_cycle_s(theta: NDArray[np.float64], rows: Rows, n_layers: int) -> NDArray[np.float64]:
-    """Logarithm of the seconds of a draft and its verification, or of a plain step.
+    """Logarithm of the seconds of a draft and its verification, or of a plain step; of one stream's part of it.
 
     Args:
         theta: Quantities: one vector, or one a draw in rows.
@@ -133,11 +136,11 @@ def log_cycle_s(theta: NDArray[np.float64], rows: Rows, n_layers: int) -> NDArra
         rows.tensor[None, :], reduce_s, np.exp(shared[:, HOP]) * rows.boundaries[None, :]
     )
     depth = rows.depth[None, :]
-    step = transfer * (1 + np.exp(shared[:, VERIFY]) * depth) + fixed
+    streams = rows.streams[None, :]
+    step = transfer * (1 + np.exp(shared[:, VERIFY]) * (streams * (1 + depth) - 1)) + fixed
     step = step * np.exp(shared[:, NGRAM] * rows.ngram[None, :])
-    cycle: NDArray[np.float64] = np.log(
-        step + depth * (reading_s(rows.draft_bytes) + np.exp(shared[:, DRAFT]))
-    )
+    whole_s = step + depth * (reading_s(rows.draft_bytes) + np.exp(shared[:, DRAFT]))
+    cycle: NDArray[np.float64] = np.log(whole_s / streams)
     return cycle.reshape(theta.shape[:-1] + depth.shape[1:])
 
 

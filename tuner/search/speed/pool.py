@@ -43,10 +43,12 @@ class Pool:
 
     Args:
         bound: The space on the rig.
+        streams: Requests at the same time.
     """
 
-    def __init__(self, bound: BoundSpace) -> None:
+    def __init__(self, bound: BoundSpace, streams: int = 1) -> None:
         self._bound = bound
+        self._streams = streams
         self.reading = Reading(bound.splits, bound.devices)
         self.entries: list[tuple[Site, Variant]] = [
             (site, variant) for site in self._sites() for variant in self._variants(site)
@@ -125,6 +127,7 @@ class Pool:
             quantised=_column(entries, lambda variant: float(variant.cache not in _F16)),
             internal=_column(entries, lambda variant: float(variant.reduction not in {None, "nccl"})),
             ngram=_column(entries, lambda variant: float("ngram" in variant.drafts)),
+            streams=np.full(n, float(self._streams)),
         )
 
     def _sites(self) -> list[Site]:

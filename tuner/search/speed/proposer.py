@@ -18,6 +18,7 @@ from tuner.search.speed.failures import FAR_TOO_SLOW, chance_to_work, failed, we
 from tuner.search.speed.fit import fit
 from tuner.search.speed.model import prior_of
 from tuner.search.speed.pool import Pool
+from tuner.search.speed.rest import Rest
 from tuner.search.speed.surprise import USUAL, usual_sigma
 from tuner.search.speed.trials import trials_of
 from tuner.search.speed.view import View
@@ -63,6 +64,7 @@ class SpeedSearch:
         chance_to_fit: The probability that a candidate fits, from 0 to 1.
         room_mib: What may be used of each device, by name.
         bandwidths: What a decode step is expected to reach of each device, by name; None where nothing is known.
+        streams: Requests at the same time.
     """
 
     def __init__(
@@ -72,10 +74,11 @@ class SpeedSearch:
         *,
         room_mib: Mapping[str, float],
         bandwidths: Mapping[str, Bandwidth | None],
+        streams: int = 1,
     ) -> None:
         self._bound = bound
         self._chance = chance_to_fit
-        self._pool = Pool(bound)
+        self._pool = Pool(bound, streams)
         room = np.array([room_mib.get(name, 0.0) for name in bound.devices]) * MIB
         n_ctx = bound.imposed.get("ctx-size", bound.space.fixed.get("ctx-size", 0))
         least = self._pool.least_bytes(n_ctx if isinstance(n_ctx, int) else 0)
@@ -184,8 +187,9 @@ class SpeedSearch:
         usual = usual_sigma(np.zeros(0))
         if len(trials) >= _ENOUGH:
             usual = usual_sigma(fit(prior, trials.measured, 2 * usual).residuals)
+        rest = Rest.of(trials.measured.rows, trials.rest_s, records)
         return tuple(
-            (share, View.of(trials, one, prior.n_layers, usual))
+            (share, View.of(trials, one, prior.n_layers, usual, rest))
             for share, one in explanations(prior, trials.measured, usual, USUAL)
         )
 
@@ -195,7 +199,7 @@ class SpeedSearch:
         A plain layer split reads every byte once a token, so a reference's rate times the bytes is what its devices
         reach together.
         """
-        scores = [r.score for r in records if r.candidate is None and r.score is not None]
+        scores = [r.decode_tok_s for r in records if r.candidate is None and r.decode_tok_s is not None]
         unknown = Bandwidth(_UNKNOWN_BYTES_S, _UNKNOWN_SIGMA)
         if scores:
             unknown = Bandwidth(self._pool.reading.total * max(scores), _BY_REFERENCE_SIGMA)

@@ -14,6 +14,8 @@ from tuner.search.speed.fit import Measured
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from tuner.core.candidate import Candidate
     from tuner.core.trial import TrialRecord
     from tuner.search.speed.model import Rows
@@ -27,6 +29,9 @@ class Trials:
     """Those that have a speed."""
 
     measured: Measured
+    """What generating takes."""
+    rest_s: NDArray[np.float64]
+    """What each takes a token beside generating it, as far as the goal counts that."""
     candidates: tuple[Candidate, ...]
     numbers: tuple[int, ...]
 
@@ -41,34 +46,45 @@ def trials_of(records: Sequence[TrialRecord], rows_of: Callable[[Sequence[Candid
         records: All trials.
         rows_of: Candidates as vectors.
     """
-    kept = [(r, r.candidate, _rate(r, records)) for r in records]
-    usable = [(r, candidate, score) for r, candidate, score in kept if candidate is not None and score]
+    kept = [(r, r.candidate, _rates(r, records)) for r in records]
+    usable = [(r, candidate, rates) for r, candidate, rates in kept if candidate is not None and rates]
     candidates = tuple(candidate for _, candidate, _ in usable)
     rows = rows_of(candidates)
     yields = np.array(
         [_yield(r) if depth else np.nan for (r, _, _), depth in zip(usable, rows.depth, strict=True)],
         dtype=float,
     )
-    logs = np.log(np.array([score for _, _, score in usable], dtype=float))
+    whole, decode = (np.array([rates[n] for _, _, rates in usable], dtype=float) for n in (0, 1))
+    logs = np.log(decode)
     cycles = np.log(np.nan_to_num(yields, nan=1.0)) - logs
     sigma = np.sqrt(_LAUNCH_SIGMA**2 + (_DRAFT_SIGMA * rows.depth) ** 2)
     return Trials(
-        Measured(rows, cycles, sigma, yields), candidates, tuple(record.number for record, _, _ in usable)
+        Measured(rows, cycles, sigma, yields),
+        np.maximum(1 / whole - 1 / decode, 0.0),
+        candidates,
+        tuple(record.number for record, _, _ in usable),
     )
 
 
-def _rate(record: TrialRecord, records: Sequence[TrialRecord]) -> float | None:
-    """Tokens a second of a trial; of one that was given up, by the prompts that it shares with the best then."""
-    if record.may_win:
-        return record.score
+def _rates(record: TrialRecord, records: Sequence[TrialRecord]) -> tuple[float, float] | None:
+    """Tokens a second of a trial, in all and of generating alone; None where nothing says.
+
+    Of one that was given up, by the prompts that it shares with the best then.
+    """
+    if record.may_win and record.score is not None and record.decode_tok_s is not None:
+        return record.score, record.decode_tok_s
     outcome, result = record.outcome, record.result
     if outcome is None or outcome.kind is not Kind.PRUNED or result is None:
         return None
     whole = [one for one in records if one.may_win and one.candidate is not None and one.result is not None]
     for other in sorted(whole, key=lambda one: -(one.score or 0.0)):
-        found = None if other.result is None else paired_log_ratio(result.samples, other.result.samples)
-        if found is not None and other.score is not None:
-            return other.score * float(np.exp(found[0]))
+        if other.result is None or other.score is None or other.decode_tok_s is None:
+            continue
+        goal, theirs = record.goal, other.result.samples
+        in_all = paired_log_ratio(result.samples, theirs, goal)
+        alone = paired_log_ratio(result.samples, theirs, goal.decoding)
+        if in_all is not None and alone is not None:
+            return other.score * float(np.exp(in_all[0])), other.decode_tok_s * float(np.exp(alone[0]))
     return None
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tuner.search.speed.fit import slopes_of
 from tuner.search.speed.model import log_cycle_s, log_yield
+from tuner.search.speed.rest import whole
 from tuner.search.speed.surprise import surprise
 from tuner.search.speed.switches import YIELD_SIGMA, switch_effects, switches_of
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tuner.core.options import Value
     from tuner.search.speed.fit import Fitted
     from tuner.search.speed.model import Rows
+    from tuner.search.speed.rest import Rest
     from tuner.search.speed.trials import Trials
 
 #: A time that is further off than this, as a logarithm and in usual errors, has a cause that the model cannot know.
@@ -38,11 +40,15 @@ class View:
     """What options that the model does not know cost each trial, as a logarithm of a time."""
     usual_sigma: float
     """How far off the model usually is, as a standard deviation of the logarithm of a time."""
-    at_trials: NDArray[np.float64]
-    """Logarithm of the expected rate of each trial, with the usual switches."""
+    rest: Rest | None
+    """What a token takes beside generating it; None where the goal does not count that."""
+    generating: NDArray[np.float64]
+    """Logarithm of the rate at which each trial is expected to generate, with the usual switches."""
 
     @classmethod
-    def of(cls, trials: Trials, fitted: Fitted, n_layers: int, usual_sigma: float) -> View:
+    def of(
+        cls, trials: Trials, fitted: Fitted, n_layers: int, usual_sigma: float, rest: Rest | None = None
+    ) -> View:
         """Take what other options cost out of what the fit leaves over."""
         measured, off = trials.measured, fitted.residuals
         noise = np.where(_is_far_too_slow(off, usual_sigma), np.inf, measured.cycle_sigma)
@@ -55,12 +61,27 @@ class View:
             prior_sigma=YIELD_SIGMA,
         )
         view = cls(
-            trials, replace(fitted, residuals=off - cost), n_layers, cost - gain, usual_sigma, np.zeros(0)
+            trials,
+            replace(fitted, residuals=off - cost),
+            n_layers,
+            cost - gain,
+            usual_sigma,
+            rest,
+            np.zeros(0),
         )
-        return replace(view, at_trials=view.expected(measured.rows)[0])
+        return replace(view, generating=view._generates(measured.rows)[0])
 
     def expected(self, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Logarithm of the expected rate of configurations, and its standard deviation."""
+        alone, sigma = self._generates(rows)
+        if self.rest is None:
+            return alone, sigma
+        seconds, rest_sigma = self.rest.expected(rows)
+        rates = whole(alone, seconds)
+        part = np.exp(rates - alone)
+        return rates, np.hypot(part * sigma, (1 - part) * rest_sigma)
+
+    def _generates(self, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         measured = self.trials.measured
         off = surprise(rows, measured.rows, self.fitted.residuals, measured.cycle_sigma, self.usual_sigma)
         at, slopes = slopes_of(
@@ -77,10 +98,16 @@ class View:
         return float(self.at_trials.max()) if len(self.trials) else None
 
     @property
+    def at_trials(self) -> NDArray[np.float64]:
+        """Logarithm of the expected rate of each trial, with the usual switches."""
+        return whole(self.generating, self.trials.rest_s)
+
+    @property
     def own(self) -> NDArray[np.float64]:
         """Logarithm of what each trial makes with its own switches, by all trials together."""
-        mean = self.at_trials - self.switches
-        return np.where(self.is_far_too_slow, self.trials.measured.log_rates, mean)
+        generating = self.generating - self.switches
+        alone = np.where(self.is_far_too_slow, self.trials.measured.log_rates, generating)
+        return whole(alone, self.trials.rest_s)
 
     @property
     def is_far_too_slow(self) -> NDArray[np.bool_]:
