@@ -19,11 +19,13 @@ def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def heeds_ctrl_c() -> Iterator[None]:
-    """A program that a shell started in the background ignores SIGINT, and so would its children."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def heeds_signals() -> Iterator[None]:
+    """A program that was started in the background or by nohup ignores some, and so would its children."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
