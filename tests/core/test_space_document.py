@@ -43,7 +43,7 @@ def refusal(text: str) -> str:
 
 
 def test_there_are_shipped_spaces() -> None:
-    assert {"demo", "dual-gpu", "long-context", "p2p", "quick"} <= {path.stem for path in SHIPPED}
+    assert {"demo", "dual-gpu", "long-context", "p2p", "quick", "session"} <= {path.stem for path in SHIPPED}
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)

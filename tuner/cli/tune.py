@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +11,17 @@ import typer
 
 from tuner.cli.build.options import TuneOptions
 from tuner.cli.option_values import duration_s, tokens
-from tuner.core.objective import Objective
+from tuner.core.objective import Objective  # noqa: TC001 - typer reads the annotations
 from tuner.core.workload import Thinking
 from tuner.errors import PlatformError
+
+
+class WorkloadKind(StrEnum):
+    """What each launch is asked."""
+
+    PROMPTS = "prompts"
+    SESSION = "session"
+
 
 DEFAULT_BUDGET = "8h"
 DEFAULT_BLOCKS = 8
@@ -37,7 +46,7 @@ def tune(
     space: Annotated[
         str,
         typer.Option(
-            metavar="NAME|FILE", help="Search space: dual-gpu, quick, long-context, p2p, or a file."
+            metavar="NAME|FILE", help="Search space: dual-gpu, quick, long-context, session, p2p, or a file."
         ),
     ] = "dual-gpu",
     study: Annotated[
@@ -90,11 +99,21 @@ def tune(
         int, typer.Option("--tokens", metavar="N", help="Tokens generated a request.")
     ] = 256,
     objective: Annotated[
-        Objective,
+        Objective | None,
         typer.Option(
-            help="What is made the most of: generated tokens a second, whole requests, or all slots together."
+            help="What is made the most of: generated tokens a second, whole requests, or all slots together. "
+            "Default: generation; of a session, turn."
         ),
-    ] = Objective.GENERATION,
+    ] = None,
+    workload: Annotated[
+        WorkloadKind,
+        typer.Option(
+            help="Single prompts, or a session as agents have them: turns that append to a long prefix."
+        ),
+    ] = WorkloadKind.PROMPTS,
+    agents: Annotated[
+        int, typer.Option(metavar="N", help="Agents of a session, at the same time, with one prefix.")
+    ] = 1,
     parallel: Annotated[
         int | None,
         typer.Option(
@@ -209,6 +228,8 @@ def tune(
         weights=weights,
         max_ttft=max_ttft,
         depth=depth,
+        session=workload is WorkloadKind.SESSION,
+        agents=agents,
         parallel=parallel,
         endure_s=None if endure in {None, OFF} else duration_s(str(endure), "--endure"),
         facts=facts,

@@ -12,6 +12,8 @@ from tuner.core.objective import GENERATION, Goal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tuner.core.session import Script
+
 
 class Thinking(StrEnum):
     """Whether a reasoning model is told to think."""
@@ -73,3 +75,10 @@ class Workload:
     """Requests at the same time."""
     first_token: Prompt | None = None
     """What is asked for its first token alone; None for nothing."""
+    session: Script | None = None
+    """Conversations that go on from a server's own answers, instead of the prompts; None for the prompts."""
+
+    @property
+    def n_requests(self) -> int:
+        """Requests of a launch that are measured."""
+        return len(self.prompt_set.prompts) if self.session is None else self.session.n_requests

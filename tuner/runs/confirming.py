@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tuner.core.launch import reference_name
 from tuner.core.trial import Errand, Purpose, TrialRecord
 from tuner.runs.launching import Order, last_wall_s
-from tuner.runs.works.benchmark import Benchmark
+from tuner.runs.works.measuring import measuring
 from tuner.search.confirmation.leaders import affordable, leaders_of
 from tuner.search.confirmation.state import (
     Confirmation,
@@ -57,7 +57,7 @@ class Confirming:
         self._worthwhile = worthwhile
         self._launching = desk.launching
         self._store = desk.store
-        self._quality = desk.quality
+        self._examining = desk.examining
         self._progress = desk.progress
         self._interrupts = desk.interrupts
         self._recorded = desk.recorded
@@ -150,8 +150,8 @@ class Confirming:
     ) -> bool:
         began = time.monotonic()
         spec = self._spec_of(step.arm)
-        look = self._quality.look(spec)
-        work = Benchmark(self._workload, spec.asked, self._sampled, look)
+        look = self._examining.look(spec)
+        work = measuring(self._workload, spec.asked, self._sampled, look)
         record = self._launching.make(
             Order(
                 spec,
@@ -162,7 +162,7 @@ class Confirming:
             ),
             records,
             began=began,
-            finished=lambda result, folder: self._quality.examined(result, folder, spec, look),
+            finished=lambda result, folder: self._examining.examined(result, folder, spec, look),
         )
         if record is None:
             return False

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
     from tuner.core.interrupt import Interrupts
     from tuner.core.trial import TrialRecord
+    from tuner.runs.examining import Examining
     from tuner.runs.launching import Launching, LaunchRules
     from tuner.runs.protocols import Progress
-    from tuner.runs.quality_gate import QualityGate
     from tuner.study import StudyStore
 
 
@@ -26,7 +26,7 @@ class Desk:
     """Makes trials."""
     store: StudyStore
     """Where trials and the confirmation are recorded."""
-    quality: QualityGate
+    examining: Examining
     """Looks at the answers."""
     progress: Progress
     """Is told what happens."""

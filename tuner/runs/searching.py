@@ -9,7 +9,7 @@ from tuner.core.memory.words import size
 from tuner.core.trial import best_of, searched
 from tuner.runs.ending import Ending
 from tuner.runs.launching import Order
-from tuner.runs.works.benchmark import Benchmark
+from tuner.runs.works.measuring import measuring
 from tuner.search.pruning import why_hopeless
 from tuner.search.queue import again, pending, refusal, wanted
 
@@ -58,7 +58,7 @@ class Searching:
         self._seed = seed
         self._launching = desk.launching
         self._store = desk.store
-        self._quality = desk.quality
+        self._examining = desk.examining
         self._progress = desk.progress
         self._interrupts = desk.interrupts
         self._recorded = desk.recorded
@@ -114,13 +114,13 @@ class Searching:
         began: float,
         limit_s: float | None,
     ) -> TrialRecord | None:
-        look = self._quality.look(spec)
-        work = Benchmark(self._rules.workload, spec.asked, self._watcher(spec, records), look)
+        look = self._examining.look(spec)
+        work = measuring(self._rules.workload, spec.asked, self._watcher(spec, records), look)
         return self._launching.make(
             Order(spec, why, work, limit_s=limit_s),
             records,
             began=began,
-            finished=lambda result, folder: self._quality.examined(result, folder, spec, look),
+            finished=lambda result, folder: self._examining.examined(result, folder, spec, look),
         )
 
     def _next(self, records: Sequence[TrialRecord]) -> tuple[LaunchSpec, str] | Ending:
@@ -182,7 +182,7 @@ class Searching:
             return why_hopeless(
                 seen,
                 best.result.samples,
-                n_prompts=len(self._rules.workload.prompt_set.prompts),
+                n_prompts=self._rules.workload.n_requests,
                 depths=(spec.candidate.draft_depth, best.candidate.draft_depth),
                 goal=self._rules.workload.goal,
             )

@@ -11,6 +11,7 @@ from tuner.core.outcome import Kind, Outcome
 from tuner.runs.budget import Budget, for_the_search
 from tuner.runs.desk import Desk
 from tuner.runs.ending import Ending
+from tuner.runs.examining import Examining
 from tuner.runs.giving_up import give_up_if_hopeless
 from tuner.runs.launching import Launching, LaunchRules
 from tuner.runs.proving import NO_PROOF, Proof, Proving
@@ -82,7 +83,8 @@ class TuneRun:
         self._remember = remember
         self._used_before_s = 0.0
         self._started = time.monotonic()
-        self._quality = QualityGate(plan.quality_s, plan.rules.workload, folder)
+        quality = QualityGate(plan.quality_s, plan.rules.workload, folder)
+        self._examining = Examining(quality, plan.rules.workload, store)
         launching = Launching(
             plan.rules,
             store=store,
@@ -96,7 +98,7 @@ class TuneRun:
             rules=plan.rules,
             launching=launching,
             store=store,
-            quality=self._quality,
+            examining=self._examining,
             progress=progress,
             interrupts=interrupts,
             recorded=self._recorded,
@@ -134,7 +136,7 @@ class TuneRun:
         self._searching.note_estimates()  # a killed tuner may not have come to it
         records = self._store.records()
         self._used_before_s = sum(record.wall_s for record in records)
-        self._quality.begin_with(records)
+        self._examining.begin_with(records)
         self._publish(records)
         confirmation = self._store.confirmation()
         if confirmation is None or self._more_than(confirmation.budget):

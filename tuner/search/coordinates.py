@@ -39,6 +39,8 @@ class BoundSpace:
     """Which splits of the model there are, and which are the same."""
     imposed: Mapping[str, Value]
     """Options that every candidate of the study has, such as `ctx-size`."""
+    least_slot_context: int = 0
+    """Tokens that a slot has to hold, whatever the slots share among them."""
 
 
 def draw(bound: BoundSpace, suggest: Callable[[Dimension], Coordinate]) -> Candidate:

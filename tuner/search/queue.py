@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from tuner.core.slots import slot_context
 from tuner.core.space import broken_rule, full_cap
 from tuner.search.coordinates import BoundSpace, draw
 
@@ -74,6 +75,9 @@ def refusal(bound: BoundSpace, candidate: Candidate, records: Sequence[TrialReco
     rule = broken_rule(bound.space, options)
     if rule is not None:
         return f"breaks the rule {rule}"
+    context = options.get("ctx-size")
+    if isinstance(context, int) and slot_context(options, context) < bound.least_slot_context:
+        return f"its slots hold less than {bound.least_slot_context:,} tokens"
     if any(record.key == candidate.key() for record in records):
         return "was tried already"
     if (twin := _twin(bound, candidate, records)) is not None:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from tuner.core.memory.need import chance_to_fit
 from tuner.core.objective import Objective
 from tuner.search.coordinates import complete
+from tuner.search.neighbours import neighbour
 from tuner.search.queue import propose
 from tuner.search.speed.proposer import SpeedSearch
 from tuner.search.speed.switches import switches_of
-from tuner.search.ubatch import with_another_ubatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,8 +34,8 @@ _MODEL_FIRST = 10
 _TURNS, _TURNS_UNTRUSTED = 8, 2
 #: Measured candidates before a search may call itself done, and since the best was found.
 _LEAST_TRIALS, _SINCE_BEST = 12, 4
-#: Where prompts count: from which trial on the best is tried with another ubatch, and every how many proposals.
-_UBATCH_FROM, _UBATCH_TURNS = 6, 3
+#: Where prompts count: from which trial on neighbours of the best are tried, and every how many proposals.
+_NEIGHBOURS_FROM, _NEIGHBOURS_TURNS = 6, 3
 #: An improvement that is less likely than this is not waited for.
 _LEAST_CHANCE = 0.05
 #: A model that is usually further off than this is not trusted.
@@ -105,9 +105,9 @@ class Search:
         plain = self._without_drafts(records, is_out)
         if plain is not None:
             return Proposal(plain, "the best so far without drafts: with all slots busy they may not pay")
-        climbed = self._another_ubatch(records, is_out)
+        climbed = self._neighbour(records, is_out)
         if climbed is not None:
-            return Proposal(climbed, "the best so far with another ubatch")
+            return Proposal(climbed, f"the best so far, {_difference(climbed, records)}")
         idea = self._speed.propose(records, refuses, too_large)
         if idea is not None:
             return Proposal(idea.candidate, f"the speed model expects {idea.expected_tok_s:.1f} tok/s")
@@ -126,16 +126,16 @@ class Search:
         candidate = complete(self._bound, {**best.candidate.options, "spec-type": "none"})
         return None if candidate.drafts or is_out(candidate) else candidate
 
-    def _another_ubatch(
+    def _neighbour(
         self, records: Sequence[TrialRecord], is_out: Callable[[Candidate], bool]
     ) -> Candidate | None:
         """Where prompts count: a neighbour of the best, now and then; None on the other turns."""
         best = _best(records)
         if best is None or best.candidate is None or best.goal.objective is not Objective.TURN:
             return None
-        if len(records) < _UBATCH_FROM or len(records) % _UBATCH_TURNS != 0:
+        if len(records) < _NEIGHBOURS_FROM or len(records) % _NEIGHBOURS_TURNS != 0:
             return None
-        return with_another_ubatch(best.candidate, self._bound, is_out)
+        return neighbour(best.candidate, self._bound, is_out)
 
     def _best_with_switches_of(self, drawn: Candidate, records: Sequence[TrialRecord]) -> Candidate | None:
         """What the model knows from the best trial, and what it does not from the sampler; None on the other turns.
@@ -195,3 +195,10 @@ def _best(records: Sequence[TrialRecord]) -> TrialRecord | None:
     """The candidate that is worth most so far; None before the first."""
     measured = [record for record in records if record.candidate is not None and record.may_win]
     return max(measured, key=lambda record: (record.worth, -record.number)) if measured else None
+
+
+def _difference(candidate: Candidate, records: Sequence[TrialRecord]) -> str:
+    """What a candidate has otherwise than the best so far."""
+    best = _best(records)
+    known = {} if best is None or best.candidate is None else best.candidate.options
+    return ", ".join(f"{name} {value}" for name, value in candidate.items if known.get(name) != value)

@@ -36,7 +36,7 @@ def of_space(name: str, devices: tuple[str, ...] = ("CUDA0", "CUDA1")) -> BoundS
 BOUNDS = {
     "dual-gpu of a pair": task_of(small()).bound,
     "without MTP layers": PLAIN,
-    **{name: of_space(name) for name in ("quick", "long-context", "demo")},
+    **{name: of_space(name) for name in ("quick", "long-context", "demo", "session")},
     "quick of three": of_space("quick", ("CUDA0", "CUDA1", "CUDA2")),
 }
 EVERY = pytest.mark.parametrize("bound", BOUNDS.values(), ids=BOUNDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -13,8 +13,6 @@ from tuner.cli.build.facts import build_facts, build_identity
 from tuner.cli.build.launches import (
     candidate_specs,
     engine_default,
-    parallel_of,
-    slot_context,
     users_command,
 )
 from tuner.cli.build.memory import build_knowledge
@@ -26,6 +24,7 @@ from tuner.core.cards import decode_bandwidth
 from tuner.core.options import OPTIONS, Value
 from tuner.core.reserve import default_reserve_mib
 from tuner.core.restriction import Abilities, restrict
+from tuner.core.slots import parallel_of, slot_context
 from tuner.core.space import broken_rule
 from tuner.engine.command_line import can_take, can_write
 from tuner.engine.device_watch import DeviceWatch
@@ -139,6 +138,8 @@ def assemble(
         n_slots=parallel_of(settled),
         note=notes.append,
     )
+    if workload.session is not None:
+        bound = replace(bound, least_slot_context=workload.session.needed_tokens(options.max_tokens))
     default = engine_default(
         engine.help,
         context=context,

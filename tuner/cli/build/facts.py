@@ -87,7 +87,7 @@ def build_facts(
         "workload": {
             "prompts": workload.prompt_set.name,
             "digest": digest_of(_workload_key(workload)),
-            "requests": len(workload.prompt_set.prompts),
+            "requests": workload.n_requests,
             "max_tokens": workload.max_tokens,
             "ctx_size": context,
             "seed": workload.seed,
@@ -96,6 +96,13 @@ def build_facts(
             "sampling_source": workload.sampling.source,
             "goal": workload.goal.to_json(),
             "streams": workload.streams,
+            "session": None
+            if workload.session is None
+            else {
+                "agents": len(workload.session.rounds[0]),
+                "digest": workload.session.digest,
+                "longest_tokens": workload.session.longest_tokens,
+            },
         },
     }
 
@@ -111,16 +118,19 @@ def _workload_key(workload: Workload) -> list[Any]:
     ]
     if workload.goal != GENERATION or workload.streams > 1:  # studies of before had no goal, and go on
         key += [workload.goal.to_json(), workload.streams]
+    if workload.session is not None:
+        key.append(workload.session.digest)
     return key
 
 
 def _workload_label(workload: Workload) -> str:
     prompts = workload.prompt_set
     sampling = ", ".join(f"{name} {value}" for name, value in workload.sampling.values.items()) or "greedy"
-    return (
-        f"{len(prompts.prompts)} prompts of {prompts.name}, {workload.max_tokens} tokens each, {sampling}"
-        f"{_goal_label(workload)}"
-    )
+    asked = f"{len(prompts.prompts)} prompts of {prompts.name}"
+    if workload.session is not None:
+        agents = len(workload.session.rounds[0])
+        asked = f"a session of {agents} agent{'' if agents == 1 else 's'}, {workload.n_requests} requests"
+    return f"{asked}, {workload.max_tokens} tokens each, {sampling}{_goal_label(workload)}"
 
 
 def _goal_label(workload: Workload) -> str:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from tuner.cli.option_values import duration_s, tokens
 from tuner.core.objective import FirstTokenLimit, Goal, Objective
 from tuner.errors import UsageError
+from tuner.prompts.agents import agent_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tuner.cli.build.options import TuneOptions
+    from tuner.core.session import Script
 
 
 def goal_of(options: TuneOptions) -> Goal:
@@ -21,11 +23,44 @@ def goal_of(options: TuneOptions) -> Goal:
     Raises:
         UsageError: A part of it is not understood.
     """
+    objective = Objective.TURN if options.session else Objective.GENERATION
     return Goal(
-        objective=options.objective,
+        objective=objective if options.objective is None else options.objective,
         weights=MappingProxyType({} if options.weights is None else weights_of(options.weights)),
         first_token=None if options.max_ttft is None else _limit(options.max_ttft),
     )
+
+
+def session_of(options: TuneOptions, goal: Goal, *, n_ctx_slot: int) -> Script | None:
+    """The session, where one was asked for.
+
+    Args:
+        options: As typed.
+        goal: What is made the most of.
+        n_ctx_slot: Tokens that a slot holds.
+
+    Raises:
+        UsageError: It does not fit, or options do not go together.
+    """
+    if not options.session:
+        if options.agents > 1:
+            raise UsageError("--agents: only a session has agents; add --workload session")
+        return None
+    for name, given in (("--depth", options.depth != "0"), ("--max-ttft", goal.first_token is not None)):
+        if given:
+            raise UsageError(f"{name}: a session is as deep as it is; leave it out with --workload session")
+    if goal.objective is Objective.THROUGHPUT:
+        raise UsageError(
+            "--objective throughput: a session's turns follow each other; use turn or generation"
+        )
+    script = agent_session(options.agents)
+    needed = script.needed_tokens(options.max_tokens)
+    if needed > n_ctx_slot:
+        raise UsageError(
+            f"--workload session: it becomes about {needed:,} tokens long, and a slot holds {n_ctx_slot:,}; "
+            "raise --context or lower --tokens"
+        )
+    return script
 
 
 def depths_of(text: str) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tuner.core.asked import Asked
 from tuner.core.launch import CURRENT, ENGINE_DEFAULT, LaunchSpec
+from tuner.core.slots import parallel_of, slot_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,14 +86,3 @@ def _always_drafts(options: Mapping[str, Value]) -> bool:
 
 def _at_least(value: Value | None, least: int) -> bool:
     return isinstance(value, int) and value >= least
-
-
-def parallel_of(options: Mapping[str, Value]) -> int:
-    """Slots."""
-    value = options.get("parallel", 1)
-    return value if isinstance(value, int) else 1
-
-
-def slot_context(options: Mapping[str, Value], context: int) -> int:
-    """Tokens that one slot has: all of them where the cache is unified."""
-    return context if options.get("kv-unified") is True else context // max(parallel_of(options), 1)

@@ -51,11 +51,14 @@ class TuneOptions:
     confirm_blocks: int
     """Launches a side that confirm the winner; 0 for none."""
     soak: bool
-    objective: Objective
-    """What is made the most of."""
+    objective: Objective | None
+    """What is made the most of; None for what goes with the workload."""
     weights: str | None
     max_ttft: str | None
     depth: str
+    session: bool
+    """Whether conversations that go on are asked, instead of single prompts."""
+    agents: int
     parallel: int | None
     """Slots; None for what the space or the flags say."""
     endure_s: float | None
@@ -87,6 +90,7 @@ class TuneOptions:
             ("--launches", self.launches, 1),
             ("--requests", self.requests, 1),
             ("--parallel", self.parallel, 1),
+            ("--agents", self.agents, 1),
             ("--tokens", self.max_tokens, 2),  # the first token comes out of the prompt pass
         ):
             if value is not None and value < least:

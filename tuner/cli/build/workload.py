@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.cli.build.asking import Asking
-from tuner.cli.build.goal import check_streams, depths_of, goal_of
+from tuner.cli.build.goal import check_streams, depths_of, goal_of, session_of
 from tuner.core.objective import Objective
 from tuner.core.workload import Sampling, Workload
 from tuner.engine.user_command import parse_sampling
@@ -64,6 +64,7 @@ def build_workload(
         UsageError: No prompt fits, or the samplers are not understood.
     """
     prompt_set, goal = load_prompts(options.prompts), goal_of(options)
+    session = session_of(options, goal, n_ctx_slot=n_ctx_slot)
     streams = n_slots if goal.objective is Objective.THROUGHPUT else 1
     check_streams(goal, streams)
     asking = Asking(
@@ -89,6 +90,7 @@ def build_workload(
         goal=goal,
         streams=streams,
         first_token=None if limit is None else first_token_prompt(limit.tokens),
+        session=session,
     )
 
 

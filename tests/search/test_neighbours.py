@@ -1,7 +1,10 @@
-"""A ubatch a step larger or smaller."""
+"""One option a step larger or smaller."""
 
 from __future__ import annotations
 
+import tomllib
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypothesis import given
@@ -10,12 +13,15 @@ from hypothesis import strategies as st
 from tests.bench.task import task_of
 from tests.support.played_rigs import simulated
 from tuner.core.space import broken_rule
-from tuner.search.coordinates import complete
-from tuner.search.ubatch import with_another_ubatch
+from tuner.core.space_document import parse_space
+from tuner.search.coordinates import BoundSpace, complete
+from tuner.search.neighbours import neighbour
+from tuner.search.queue import refusal
 
 if TYPE_CHECKING:
     from tuner.core.candidate import Candidate
 
+SPACES = Path(__file__).parents[2] / "search_spaces"
 BOUND = task_of(simulated("rtx5080-3090")).bound
 SIZES = [128, 256, 512, 1024, 2048]
 
@@ -27,7 +33,7 @@ def best(ubatch: int, batch: int = 2048) -> Candidate:
 def neighbours(of: Candidate) -> list[Candidate]:
     """All of them, in order."""
     found: list[Candidate] = []
-    while (one := with_another_ubatch(of, BOUND, lambda candidate: candidate in found)) is not None:
+    while (one := neighbour(of, BOUND, lambda candidate: candidate in found)) is not None:
         found.append(one)
     return found
 
@@ -51,4 +57,28 @@ def test_a_batch_that_would_be_too_small_grows_along() -> None:
 
 def test_what_is_not_varied_has_no_neighbour() -> None:
     fixed = type(BOUND)(BOUND.space, BOUND.devices, BOUND.splits, {**BOUND.imposed, "ubatch-size": 512})
-    assert with_another_ubatch(best(512), fixed, lambda _one: False) is None
+    assert neighbour(best(512), fixed, lambda _one: False) is None
+
+
+SESSION = BoundSpace(
+    parse_space("session", tomllib.loads((SPACES / "session.toml").read_text(encoding="utf-8"))),
+    BOUND.devices,
+    BOUND.splits,
+    {"ctx-size": 65_536},
+)
+
+
+def test_of_a_session_slots_and_caches_have_neighbours_too() -> None:
+    own = complete(SESSION, {"parallel": 2})
+    found: list[Candidate] = []
+    while (one := neighbour(own, SESSION, lambda candidate: candidate in found)) is not None:
+        found.append(one)
+    moved = {name for one in found for name, value in one.items if own.get(name) != value}
+    assert moved >= {"ubatch-size", "parallel", "cache-ram", "cache-reuse", "ctx-checkpoints", "kv-unified"}
+
+
+def test_slots_that_are_too_small_for_a_session_are_refused() -> None:
+    bound = replace(SESSION, least_slot_context=24_000)
+    apart, together = (complete(bound, {"parallel": 4, "kv-unified": unified}) for unified in (False, True))
+    assert refusal(bound, apart, []) == "its slots hold less than 24,000 tokens"
+    assert refusal(bound, together, []) is None
