@@ -82,7 +82,10 @@ def tune(
     ] = Thinking.AUTO,
     prompts: Annotated[
         str,
-        typer.Option(metavar="NAME|FILE", help="Prompt set: default, short, or a JSONL file of messages."),
+        typer.Option(
+            metavar="NAME|PATH",
+            help="Prompt set: default, short, a JSONL file of messages, a chat export, a folder of texts.",
+        ),
     ] = "default",
     requests: Annotated[int, typer.Option(metavar="N", help="Requests a launch: the first N prompts.")] = 5,
     max_tokens: Annotated[

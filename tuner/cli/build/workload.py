@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tuner.cli.build.prompts import left_out
 from tuner.core.workload import Prompt, Sampling, Workload
 from tuner.engine.user_command import parse_sampling
 from tuner.errors import UsageError
@@ -58,12 +59,18 @@ def build_workload(
             f"no prompt of {prompt_set.name} with {options.max_tokens} tokens of answer fits into "
             f"{n_ctx_slot:,} tokens of context; raise --context, lower --tokens, or use --prompts short"
         )
+    for line in left_out(prompt_set):
+        note(line)
     if too_long:
         note(
             f"{too_long} prompts of {prompt_set.name} do not fit into {n_ctx_slot:,} tokens and are left out"
         )
     return Workload(
-        prompt_set=replace(prompt_set, prompts=tuple(fitting[: options.requests])),
+        prompt_set=replace(
+            prompt_set,
+            prompts=tuple(fitting[: options.requests]),
+            origin=replace(prompt_set.origin, too_long=too_long),
+        ),
         max_tokens=options.max_tokens,
         sampling=_sampling(options, current, model),
         thinking=options.thinking,
