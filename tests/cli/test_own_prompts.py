@@ -59,8 +59,89 @@ def test_what_is_left_out_of_an_export_is_said_and_written_down(command: TunerCo
     check_best(best)
     said = best["workload"]["prompt_set"]
     assert len(said.pop("digest")) == 64
-    assert said == {"form": "sharegpt", "found": 5, "without_user": 1, "repeated": 1, "too_long": 1}
+    assert said == {
+        "form": "sharegpt",
+        "found": 5,
+        "without_user": 1,
+        "repeated": 1,
+        "too_long": 1,
+        "sampled": None,
+    }
     assert best["workload"]["requests"] == 2
+
+
+def asked(command: TunerCommand) -> list[str]:
+    """Ids of the prompts that the only launch was asked."""
+    (record,) = command.records()
+    assert record.result is not None
+    return [sample.prompt_id for sample in record.result.samples]
+
+
+def without_requests(command: TunerCommand, *options: str) -> list[str]:
+    words = command.words(*options, "--launches", "1")
+    at = words.index("--requests")
+    return [*words[:at], *words[at + 2 :]]
+
+
+def test_without_requests_a_launch_asks_all_of_a_sample(command: TunerCommand) -> None:
+    folder = a_folder(command.folder, 40)
+    ended = command.run(*without_requests(command, "--prompts", str(folder), "--sample", "8"))
+    assert ended.code == 0, ended
+    numbers = [int(name.removesuffix(".txt")) for name in asked(command)]
+    assert [number // 5 for number in numbers] == list(
+        range(8)
+    )  # they are sorted by length as they are by name
+    assert f"8 prompts of {folder}" in ended.stdout
+    best = command.best()
+    check_best(best)
+    assert best["workload"]["requests"] == 8
+    assert best["workload"]["prompt_set"]["sampled"] == 8
+    assert best["workload"]["prompt_set"]["found"] == 40
+
+
+def test_another_seed_draws_another_sample(command: TunerCommand) -> None:
+    folder = a_folder(command.folder, 40)
+    drawn = []
+    for study, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        command.study = command.results / study
+        ended = command.tune(
+            *("--prompts", str(folder), "--sample", "6", "--requests", "6"),
+            *("--seed", seed, "--study", study, "--launches", "1"),
+        )
+        assert ended.code == 0
+        drawn.append(asked(command))
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_a_sample_of_what_does_not_fit_is_none_of_it(command: TunerCommand) -> None:
+    folder = a_folder(command.folder, 3)
+    (folder / "000.txt").write_text("long " * 5000, encoding="utf-8")
+    ended = command.tune("--prompts", str(folder), "--sample", "3", "--requests", "3", "--launches", "1")
+    assert f"--sample 3: {folder} has 2 prompts that fit, and all are taken" in ended.stdout
+    assert asked(command) == ["001.txt", "002.txt"]
+
+
+def test_with_requests_the_first_of_a_sample_are_asked(command: TunerCommand) -> None:
+    folder = a_folder(command.folder, 9)
+    command.tune("--prompts", str(folder), "--sample", "9", "--requests", "2", "--launches", "1")
+    assert asked(command) == ["000.txt", "001.txt"]
+
+
+def test_without_either_the_first_five_are_asked_and_a_sample_is_named(command: TunerCommand) -> None:
+    folder = a_folder(command.folder, 6)
+    ended = command.run(*without_requests(command, "--prompts", str(folder)))
+    assert f"the first 5 of 6 prompts of {folder} are asked; --sample N draws N of them" in ended.stdout
+    assert len(asked(command)) == 5
+
+
+def test_a_study_goes_on_with_its_own_sample_only(command: TunerCommand) -> None:
+    folder = a_folder(command.folder, 9)
+    options = ("--prompts", str(folder), "--requests", "9", "--launches", "1")
+    command.tune(*options, "--sample", "4")
+    ended = command.run(*command.words(*options, "--sample", "5"))
+    assert ended.code == 2
+    assert "was made with something else: " in ended.stderr
+    assert f"5 prompts of {folder}" in ended.stderr
 
 
 def test_an_export_with_a_fault_ends_with_its_place_and_writes_nothing(command: TunerCommand) -> None:

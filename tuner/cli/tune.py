@@ -87,7 +87,16 @@ def tune(
             help="Prompt set: default, short, a JSONL file of messages, a chat export, a folder of texts.",
         ),
     ] = "default",
-    requests: Annotated[int, typer.Option(metavar="N", help="Requests a launch: the first N prompts.")] = 5,
+    sample: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Draw N prompts of the set by --seed, short and long in its mix."),
+    ] = None,
+    requests: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Requests a launch: the first N prompts; default: 5, or all of --sample."
+        ),
+    ] = None,
     max_tokens: Annotated[
         int, typer.Option("--tokens", metavar="N", help="Tokens generated a request.")
     ] = 256,
@@ -166,6 +175,7 @@ def tune(
         sampling=sampling,
         thinking=thinking,
         prompts=prompts,
+        sample=sample,
         requests=requests,
         max_tokens=max_tokens,
         draft_model=draft_model,

@@ -35,7 +35,10 @@ class TuneOptions:
     sampling: str | None
     thinking: Thinking
     prompts: str
-    requests: int
+    sample: int | None
+    """So many prompts are drawn, short and long; None to take them as they come."""
+    requests: int | None
+    """Requests a launch; None for all of a sample, or a few of the first."""
     max_tokens: int
     draft_model: Path | None
     seed: int
@@ -77,6 +80,7 @@ class TuneOptions:
         """
         for name, value, least in (
             ("--launches", self.launches, 1),
+            ("--sample", self.sample, 1),
             ("--requests", self.requests, 1),
             ("--tokens", self.max_tokens, 2),  # the first token comes out of the prompt pass
         ):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tuner.cli.build.prompts import left_out
+from tuner.cli.build.prompts import chosen, left_out
 from tuner.core.workload import Prompt, Sampling, Workload
 from tuner.engine.user_command import parse_sampling
 from tuner.errors import UsageError
@@ -66,11 +65,7 @@ def build_workload(
             f"{too_long} prompts of {prompt_set.name} do not fit into {n_ctx_slot:,} tokens and are left out"
         )
     return Workload(
-        prompt_set=replace(
-            prompt_set,
-            prompts=tuple(fitting[: options.requests]),
-            origin=replace(prompt_set.origin, too_long=too_long),
-        ),
+        prompt_set=chosen(prompt_set, fitting, options, length=_tokens, note=note),
         max_tokens=options.max_tokens,
         sampling=_sampling(options, current, model),
         thinking=options.thinking,
