@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tuner.report.best import check_best
 
 if TYPE_CHECKING:
@@ -142,6 +144,95 @@ def test_a_study_goes_on_with_its_own_sample_only(command: TunerCommand) -> None
     assert ended.code == 2
     assert "was made with something else: " in ended.stderr
     assert f"5 prompts of {folder}" in ended.stderr
+
+
+# --- what is kept of them
+
+
+def written(command: TunerCommand, *folders: Path) -> dict[str, bytes]:
+    """Every file of a study, and of further folders, by name."""
+    files = (path for folder in (command.study, *folders) for path in folder.rglob("*") if path.is_file())
+    return {str(path): path.read_bytes() for path in files}
+
+
+def answers(command: TunerCommand) -> list[str]:
+    """Texts of answers that are kept with the trials."""
+    return [
+        sample["text"]
+        for path in sorted(command.study.glob("trials/*/result.json"))
+        for sample in json.loads(path.read_text(encoding="utf-8"))["samples"]
+    ]
+
+
+LOOKING = ("--quality", "2s", "--confirm", "2", "--endure", "2s", "--launches", "4")
+
+
+def test_neither_prompts_nor_answers_are_on_disk(command: TunerCommand) -> None:
+    command.fake.when({"split-mode": "tensor"}, crash="request")
+    folder = a_folder(command.folder, 4)
+    data = command.folder / "facts"
+    options = ("--prompts", str(folder), "--requests", "4", "--facts", str(data), *LOOKING)
+    command.tune(*options)
+    files = written(command, data)
+    assert any(name.endswith("answers.json") for name in files)
+    assert set(answers(command)) == {""}
+    for name, content in files.items():
+        assert SECRET.encode() not in content, name
+
+    command.study = command.results / "told"
+    command.tune(*options, "--study", "told", "--keep-text")
+    (text, *_) = [one for one in answers(command) if one]
+    for name, content in files.items():
+        assert text[:20].encode() not in content, name
+
+
+def test_a_study_without_text_goes_on_comparing(command: TunerCommand) -> None:
+    folder = a_folder(command.folder, 4)
+    options = ("--prompts", str(folder), "--requests", "4", "--quality", "2s")
+    command.tune(*options, "--launches", "2")
+    command.tune(*options, "--launches", "4")
+    _, before, *after = [record.result.quality for record in command.records() if record.result]
+    compared = [one.answers_alike for one in (before, *after) if one]
+    assert len(compared) > 1
+    assert set(compared) == {1.0}
+
+
+def test_answers_to_prompts_of_the_package_are_kept(command: TunerCommand) -> None:
+    command.tune("--launches", "1")
+    assert all(answers(command))
+
+
+FLAGS = (("-v",), ("-lv", "5"), ("--log-verbosity", "9"), ("--log-prompts-dir", "told"))
+
+
+@pytest.mark.parametrize("flags", FLAGS, ids=" ".join)
+def test_a_flag_that_tells_the_log_is_refused(command: TunerCommand, flags: tuple[str, ...]) -> None:
+    folder = a_folder(command.folder, 1)
+    for words in (
+        ("--prompts", str(folder), "--", *flags),
+        ("--prompts", str(folder), "--current", f"llama-server -m x.gguf {' '.join(flags)}"),
+    ):
+        ended = command.run(*command.words(*words))
+        assert ended.code == 2
+        assert f"{' '.join(flags)} makes llama-server write down what it is asked" in ended.stderr
+        assert not command.study.exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("--keep-text", "--", "-lv", "5"), ("--", "-lv", "4"), ("--prompts", "short", "--", "-lv", "5")]
+)
+def test_a_log_may_say_what_is_no_secret(command: TunerCommand, words: tuple[str, ...]) -> None:
+    folder = a_folder(command.folder, 1)
+    ended = command.run(*command.words("--prompts", str(folder), "--dry-run", *words))
+    assert ended.code == 0, ended
+
+
+def test_a_variable_that_tells_the_log_is_refused(command: TunerCommand) -> None:
+    folder = a_folder(command.folder, 1)
+    current = "LLAMA_ARG_LOG_VERBOSITY=5 llama-server -m x.gguf"
+    ended = command.run(*command.words("--prompts", str(folder), "--current", current))
+    assert ended.code == 2
+    assert "LLAMA_ARG_LOG_VERBOSITY=5 makes llama-server write down" in ended.stderr
 
 
 def test_an_export_with_a_fault_ends_with_its_place_and_writes_nothing(command: TunerCommand) -> None:

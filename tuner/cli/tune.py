@@ -97,6 +97,10 @@ def tune(
             metavar="N", help="Requests a launch: the first N prompts; default: 5, or all of --sample."
         ),
     ] = None,
+    keep_text: Annotated[
+        bool,
+        typer.Option("--keep-text", help="Keep the answers to your own prompts in the study's folder."),
+    ] = False,
     max_tokens: Annotated[
         int, typer.Option("--tokens", metavar="N", help="Tokens generated a request.")
     ] = 256,
@@ -177,6 +181,7 @@ def tune(
         prompts=prompts,
         sample=sample,
         requests=requests,
+        keep_text=keep_text,
         max_tokens=max_tokens,
         draft_model=draft_model,
         seed=seed,

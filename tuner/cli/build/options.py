@@ -39,6 +39,8 @@ class TuneOptions:
     """So many prompts are drawn, short and long; None to take them as they come."""
     requests: int | None
     """Requests a launch; None for all of a sample, or a few of the first."""
+    keep_text: bool
+    """Whether answers to the user's own prompts are kept."""
     max_tokens: int
     draft_model: Path | None
     seed: int
