@@ -200,9 +200,7 @@ class StudyStore:
                 f"trial {record.number} is not running: its result is recorded already, or it never was"
             )
         trial = Trial(self._study, stored._trial_id)  # noqa: SLF001 - tell() takes numbers, attributes need the id
-        document = result.to_json()
-        for sample in document["samples"]:
-            sample["text"] = ""  # answers stay in the trial's folder
+        document = result.without_text().to_json()  # answers stay in the trial's folder, if anywhere
         with self._writing():
             trial.set_user_attr(_RESULT, document)
             trial.set_user_attr(_WALL, record.wall_s)

@@ -158,6 +158,7 @@ BAD: dict[str, tuple[Callable[[TunerCommand], list[str]], tuple[str, ...]]] = {
     "budget of nothing": (options("--budget", "0s"), ("--budget: must be above 0",)),
     "launches": (options("--launches", "0"), ("--launches: must be at least 1",)),
     "requests": (options("--requests", "0"), ("--requests: must be at least 1",)),
+    "sample": (options("--sample", "0"), ("--sample: must be at least 1",)),
     "tokens": (options("--tokens", "1"), ("--tokens: must be at least 2",)),
     "context": (options("--context", "lots"), ("--context: 'lots'",)),
     "reserve": (options("--reserve", "much"), ("--reserve: 'much'", "DEVICE=MIB")),

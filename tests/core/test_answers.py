@@ -7,13 +7,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.strategies import PROPERTY
-from tuner.core.answers import agreement, garbage, why_nonsense
+from tuner.core import answers
+from tuner.core.imprint import Imprint
 from tuner.prompts.passages import passages
 
 PROSE = passages()[0]
 CHINESE = "今天下午的会议改到三点。请大家提前十分钟到场。并带上上周的记录。如果有人不能来就请告诉我。谢谢。"
 NAMES = ("one", "two", "three")
 REFERENCE = {"one": "The river is low.", "two": "A mill stood here.", "three": "It was closed."}
+
+
+def of(text: str) -> Imprint:
+    return Imprint.of(text, None)
+
+
+def all_of(texts: dict[str, str]) -> dict[str, Imprint]:
+    return {name: of(text) for name, text in texts.items()}
+
+
+def garbage(text: str, beside: str | None = None) -> str | None:
+    return answers.garbage(of(text), None if beside is None else of(beside))
+
+
+def why_nonsense(texts: dict[str, str], reference: dict[str, str], *, greedy: bool) -> str | None:
+    return answers.why_nonsense(all_of(texts), all_of(reference), greedy=greedy)
+
+
+def agreement(texts: dict[str, str], reference: dict[str, str]) -> float | None:
+    return answers.agreement(all_of(texts), all_of(reference))
 
 
 def each(text: str) -> dict[str, str]:

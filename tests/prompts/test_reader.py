@@ -171,16 +171,9 @@ def test_a_name_that_is_neither_lists_the_builtin_sets() -> None:
     with pytest.raises(PromptError) as caught:
         load_prompts("defualt")
     assert str(caught.value) == (
-        "defualt: neither a file nor a built-in prompt set; "
-        "give the path of a JSONL file or one of: default, short"
-    )
-
-
-def test_a_folder_is_no_prompt_file(tmp_path: Path) -> None:
-    with pytest.raises(PromptError) as caught:
-        load_prompts(str(tmp_path))
-    assert str(caught.value) == (
-        f"{tmp_path}: cannot be read (Is a directory); give the path of a readable JSONL file"
+        "defualt: neither a file, a folder nor a built-in prompt set; "
+        "give the path of a JSONL file of messages, a chat export (ShareGPT) or a folder of texts, "
+        "or one of: default, short"
     )
 
 

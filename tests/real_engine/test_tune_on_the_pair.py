@@ -200,3 +200,21 @@ def test_a_device_that_goes_away_is_rpc_lost(tmp_path: Path, tune: Tune, rpc_pai
     assert first.outcome.kind is Kind.RPC_LOST
     assert records(tmp_path)[1].reference == "engine-default"
     assert rpc_pair.restarts == restarts + 1
+
+
+def test_prompts_of_ones_own_leave_no_trace_in_the_engines_log_either(tmp_path: Path, tune: Tune) -> None:
+    chats = [
+        {"conversations": [{"from": "human", "value": f"{n}: what is heliotrope? Say heliotrope again."}]}
+        for n in range(2)
+    ]
+    export = tmp_path / "chats.json"
+    export.write_text(json.dumps(chats), encoding="utf-8")
+    options = ("--prompts", str(export), "--quality", "1s", "--launches", "3")
+    run = subprocess.run(
+        tune(*options), env=environment(tmp_path), capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    files = [path for path in (tmp_path / "pair").rglob("*") if path.is_file()]
+    assert {"server.log", "answers.json", "result.json", "study.db", "best.json"} <= {f.name for f in files}
+    for file in files:
+        assert b"heliotrope" not in file.read_bytes().lower(), file

@@ -363,10 +363,37 @@ def test_a_resumed_study_keeps_its_reference_and_asks_as_deep(study: Study) -> N
     assert 3000 < found.deepest_tokens < 4096
 
 
-def test_a_reference_whose_file_is_lost_makes_way_for_the_next(study: Study) -> None:
+def test_answers_are_compared_as_before_where_no_text_of_them_is_kept(study: Study) -> None:
+    def nearly(prompt: Prompt) -> str:
+        return f"The answer to {prompt.id} is a sentence of ninety words and more."
+
+    study.launch(DEFAULT)
+    before = study.launch(TENSOR, PlayedServer(says=nearly))
+    for number in range(2):
+        folder = TrialFolder.of(study.folder, number)
+        found = folder.result()
+        assert found is not None
+        folder.record_result(found[0].without_text(), found[1])
+    study.resume()
+    after = study.launch(TENSOR, PlayedServer(says=nearly))
+    assert quality_of(before).answers_alike == quality_of(after).answers_alike == pytest.approx(8 / 10)
+    assert objected(study.launch(TENSOR, PlayedServer(says=other_words)))
+
+
+def test_what_is_kept_of_the_references_answers_is_not_their_text(study: Study) -> None:
+    result = study.launch(DEFAULT)
+    kept = (study.folder / "trials" / "0" / "answers.json").read_text(encoding="utf-8")
+    for sample in result.samples:
+        assert sample.prompt_id in kept
+        assert "sentence" in sample.text
+    assert "sentence" not in kept
+
+
+@pytest.mark.parametrize("name", ["probe.json", "answers.json"])
+def test_a_reference_whose_file_is_lost_makes_way_for_the_next(study: Study, name: str) -> None:
     study.launch(DEFAULT)
     for text in ("", "{", "[]", '{"positions": null}'):
-        (study.folder / "trials" / "0" / "probe.json").write_text(text, encoding="utf-8")
+        (study.folder / "trials" / "0" / name).write_text(text, encoding="utf-8")
         study.resume()
         look = study.gate.look(of())
         assert look is not None

@@ -92,9 +92,25 @@ def tune(
     ] = Thinking.AUTO,
     prompts: Annotated[
         str,
-        typer.Option(metavar="NAME|FILE", help="Prompt set: default, short, or a JSONL file of messages."),
+        typer.Option(
+            metavar="NAME|PATH",
+            help="Prompt set: default, short, a JSONL file of messages, a chat export, a folder of texts.",
+        ),
     ] = "default",
-    requests: Annotated[int, typer.Option(metavar="N", help="Requests a launch: the first N prompts.")] = 5,
+    sample: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Draw N prompts of the set by --seed, short and long in its mix."),
+    ] = None,
+    requests: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Requests a launch: the first N prompts; default: 5, or all of --sample."
+        ),
+    ] = None,
+    keep_text: Annotated[
+        bool,
+        typer.Option("--keep-text", help="Keep the answers to your own prompts in the study's folder."),
+    ] = False,
     max_tokens: Annotated[
         int, typer.Option("--tokens", metavar="N", help="Tokens generated a request.")
     ] = 256,
@@ -213,7 +229,9 @@ def tune(
         sampling=sampling,
         thinking=thinking,
         prompts=prompts,
+        sample=sample,
         requests=requests,
+        keep_text=keep_text,
         max_tokens=max_tokens,
         draft_model=draft_model,
         seed=seed,

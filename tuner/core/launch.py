@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +107,10 @@ class LaunchResult:
     """How its answers compare with the reference's; None where they were not compared."""
     soak: Soaked | None = None
     """What it went through; None where it was only measured."""
+
+    def without_text(self) -> LaunchResult:
+        """The same, but for what was answered."""
+        return replace(self, samples=tuple(replace(sample, text="") for sample in self.samples))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `from_json` is the inverse."""

@@ -39,6 +39,41 @@ class Prompt:
     """Whether what the server has read before of the same beginning is not read again."""
 
 
+class PromptForm(StrEnum):
+    """What a prompt set was read from."""
+
+    BUILTIN = "builtin"
+    """One that comes with the package."""
+    JSONL = "jsonl"
+    """A file of messages, a conversation a line."""
+    FOLDER = "folder"
+    """A folder of text files."""
+    SHAREGPT = "sharegpt"
+    """An export of chats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a set's prompts come from and how many are left of them: what may be told of a user's own."""
+
+    form: PromptForm = PromptForm.BUILTIN
+    found: int = 0
+    """How many there were."""
+    without_user: int = 0
+    """Of them, those in which no user says anything."""
+    repeated: int = 0
+    """Those that had been there before."""
+    too_long: int = 0
+    """Those that do not fit into the context."""
+    sampled: int | None = None
+    """How many were drawn from what was left; None where none were drawn."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether they are the user's: neither they nor their answers are written down unasked."""
+        return self.form is not PromptForm.BUILTIN
+
+
 @dataclass(frozen=True, slots=True)
 class PromptSet:
     """Prompts that every candidate gets, in this order, and one that warms a server up."""
@@ -48,6 +83,7 @@ class PromptSet:
     prompts: tuple[Prompt, ...]
     digest: str
     """Hash of the content: two studies with the same digest asked the same."""
+    origin: Origin = field(default_factory=Origin)
 
 
 @dataclass(frozen=True, slots=True)

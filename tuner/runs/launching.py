@@ -11,6 +11,7 @@ from tuner.core.monitoring import study_clocks_mhz
 from tuner.core.outcome import Kind
 from tuner.core.surroundings import Surroundings, judged
 from tuner.core.trial import SEARCHING, TrialRecord
+from tuner.runs.discretion import Discretion
 from tuner.runs.room import check_room
 from tuner.runs.sleep_watch import SleepWatch
 from tuner.runs.trial_folder import TrialFolder
@@ -42,6 +43,8 @@ class LaunchRules:
     memory: MemoryGate
     noted_environment: Mapping[str, str]
     """The user's own variables that belong to every command."""
+    keep_text: bool = False
+    """Whether answers to the user's own prompts are kept in the trials' folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class Launching:
         interrupts: Interrupts,
     ) -> None:
         self._rules = rules
+        self._discretion = Discretion(rules.workload, keep_text=rules.keep_text)
         self._store = store
         self._folder = folder
         self._launcher = launcher
@@ -127,7 +131,8 @@ class Launching:
         folder.journal(spec, launch, prediction)
         prepared(folder)
         self._progress.trial_begins(number, spec, order.why)
-        result = finished(self._launch(order, launch, folder, records), folder)
+        result = self._discretion.result(finished(self._launch(order, launch, folder, records), folder))
+        self._discretion.log(folder)
         record = TrialRecord(
             number=number,
             candidate=spec.candidate,

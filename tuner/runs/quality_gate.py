@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tuner.core.answers import agreement, why_nonsense
+from tuner.core.imprint import Imprint
 from tuner.core.launch import ENGINE_DEFAULT
 from tuner.core.outcome import Kind, Outcome, Phase
 from tuner.core.quality import Probe, Quality, bound_nats, loss
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tuner.core.workload import Workload
 
 _FULL_TYPES = frozenset({"f16", "bf16", "f32"})
-_PROBE = "probe.json"
+_PROBE, _ANSWERS = "probe.json", "answers.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class _Reference:
 
     key: str
     probe: Probe
-    answers: Mapping[str, str]
+    answers: Mapping[str, Imprint]
 
 
 @dataclass(slots=True)
@@ -62,12 +63,14 @@ class QualityGate:
     Args:
         seconds: How long a launch may be looked at; None not to look at all.
         workload: What is asked; greedy answers have to begin alike.
-        folder: The study's, where what the reference says is kept.
+        folder: The study's, where what the reference would say next after fixed texts is kept, and of what it
+            said to the prompts the imprints alone.
     """
 
     def __init__(self, seconds: float | None, workload: Workload, folder: Path) -> None:
         self._seconds = seconds
         self._greedy = workload.sampling.values.get("temperature", 0.0) == 0.0
+        self._prompts = {prompt.id: prompt for prompt in workload.prompt_set.prompts}
         self._folder = folder
         self._reference: _Reference | None = None
         self._floor_nats = 0.0
@@ -79,10 +82,8 @@ class QualityGate:
                 continue
             quality = record.result.quality
             if self._reference is None:
-                folder = TrialFolder.of(self._folder, record.number)
-                probe, found = _read_probe(folder.path / _PROBE), folder.result()
-                if probe is not None and found is not None:
-                    self._reference = _Reference(record.key, probe, _answers(found[0]))
+                self._reference = _kept(TrialFolder.of(self._folder, record.number), record.key)
+                if self._reference is not None:
                     self._floor_nats = quality.noise_floor_nats
             elif record.key == self._reference.key and quality.loss is not None and quality.objection is None:
                 self._floor_nats = max(self._floor_nats, quality.loss.judged_nats)
@@ -109,7 +110,7 @@ class QualityGate:
         if known is None:
             return self._first(result, folder, spec, look)
         found = loss(known.probe, look.probes[0]) if look.probes else None
-        answers = _answers(result)
+        answers = self._answers(result)
         objection = why_nonsense(answers, known.answers, greedy=self._greedy)
         if spec.key == known.key and found is not None and objection is None:
             self._floor_nats = max(self._floor_nats, found.judged_nats)
@@ -131,12 +132,13 @@ class QualityGate:
 
     def _first(self, result: LaunchResult, folder: TrialFolder, spec: LaunchSpec, look: Look) -> LaunchResult:
         """A launch that nothing can be compared with yet; a plain one is what the next are compared with."""
-        answers = _answers(result)
+        answers = self._answers(result)
         objection = why_nonsense(answers, {}, greedy=False)
         floor = loss(look.probes[0], look.probes[1]) if len(look.probes) > 1 else None
         if objection is None and is_plain(spec) and look.probes and look.probes[0].positions:
             self._reference = _Reference(spec.key, look.probes[0], answers)
             self._floor_nats = 0.0 if floor is None else floor.judged_nats
+            write_json(folder.path / _ANSWERS, {name: one.to_json() for name, one in answers.items()})
             write_json(folder.path / _PROBE, look.probes[0].to_json())
         quality = Quality(
             loss=None,
@@ -147,6 +149,12 @@ class QualityGate:
             objection=objection,
         )
         return _with(result, quality)
+
+    def _answers(self, result: LaunchResult) -> dict[str, Imprint]:
+        return {
+            sample.prompt_id: Imprint.of(sample.text, self._prompts.get(sample.prompt_id))
+            for sample in result.samples
+        }
 
 
 def is_plain(spec: LaunchSpec) -> bool:
@@ -174,12 +182,17 @@ def _with(result: LaunchResult, quality: Quality) -> LaunchResult:
     return replace(result, quality=quality, outcome=degraded)
 
 
-def _answers(result: LaunchResult) -> dict[str, str]:
-    return {sample.prompt_id: sample.text for sample in result.samples}
+def _kept(folder: TrialFolder, key: str) -> _Reference | None:
+    """What a reference's folder holds; None where one of its files was never written, or cut by a power failure.
 
-
-def _read_probe(path: Path) -> Probe | None:
+    Another launch becomes the reference then.
+    """
     try:
-        return Probe.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # never written, or cut by a power failure: another launch becomes the reference
+        probe, answers = (
+            json.loads((folder.path / name).read_text(encoding="utf-8")) for name in (_PROBE, _ANSWERS)
+        )
+        return _Reference(
+            key, Probe.from_json(probe), {name: Imprint.from_json(row) for name, row in answers.items()}
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None

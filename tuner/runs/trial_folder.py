@@ -79,7 +79,7 @@ class TrialFolder:
         write_json(self.path / "process.json", {"pid": pid, "started_at": started_at})
 
     def record_result(self, result: LaunchResult, wall_s: float) -> None:
-        """Write down what came of it, with every answer."""
+        """Write down what came of it, with every answer whose text it holds."""
         write_json(self.path / "result.json", {**result.to_json(), "wall_s": wall_s})
 
     def process(self) -> LaunchedProcess | None:

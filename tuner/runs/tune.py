@@ -10,6 +10,7 @@ from tuner.core.launch import LaunchResult, LaunchSpec
 from tuner.core.outcome import Kind, Outcome
 from tuner.runs.budget import Budget, for_the_search
 from tuner.runs.desk import Desk
+from tuner.runs.discretion import Discretion
 from tuner.runs.ending import Ending
 from tuner.runs.examining import Examining
 from tuner.runs.giving_up import give_up_if_hopeless
@@ -178,10 +179,12 @@ class TuneRun:
 
     def _settle(self) -> None:
         """Record what became of the trial that a killed tuner was in."""
+        discretion = Discretion(self._plan.rules.workload, keep_text=self._plan.rules.keep_text)
         for record in self._store.records():
             if record.result is not None:
                 continue
             folder = TrialFolder.of(self._folder, record.number)
+            discretion.log(folder)
             found = folder.result()
             if found is None:
                 soaked = folder.soaked()

@@ -16,6 +16,7 @@ from tuner.cli.build.launches import (
     users_command,
 )
 from tuner.cli.build.memory import build_knowledge
+from tuner.cli.build.telling import refuse_telling
 from tuner.cli.build.workload import build_workload
 from tuner.cli.option_values import by_device
 from tuner.cli.space_files import load_space
@@ -140,6 +141,7 @@ def assemble(
     )
     if workload.session is not None:
         bound = replace(bound, least_slot_context=workload.session.needed_tokens(options.max_tokens))
+    refuse_telling(options, workload, extra, current)
     default = engine_default(
         engine.help,
         context=context,
@@ -186,6 +188,7 @@ def assemble(
                 reserve_mib=MappingProxyType(reserve),
                 memory=memory,
                 noted_environment=MappingProxyType(noted(environment)),
+                keep_text=options.keep_text,
             ),
             references=(default,) if current is None else (users_command(current, extra), default),
             starts=_starts(bound, rig, options.seed),

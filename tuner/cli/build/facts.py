@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tuner.cli.build.prompts import prompt_facts
 from tuner.core.identity import Part, StudyIdentity, digest_of
 from tuner.core.objective import GENERATION, Objective
 from tuner.engine.client import stated
@@ -86,6 +87,7 @@ def build_facts(
         },
         "workload": {
             "prompts": workload.prompt_set.name,
+            "prompt_set": prompt_facts(workload.prompt_set),
             "digest": digest_of(_workload_key(workload)),
             "requests": workload.n_requests,
             "max_tokens": workload.max_tokens,

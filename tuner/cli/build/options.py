@@ -36,7 +36,12 @@ class TuneOptions:
     sampling: str | None
     thinking: Thinking
     prompts: str
-    requests: int
+    sample: int | None
+    """So many prompts are drawn, short and long; None to take them as they come."""
+    requests: int | None
+    """Requests a launch; None for all of a sample, or a few of the first."""
+    keep_text: bool
+    """Whether answers to the user's own prompts are kept."""
     max_tokens: int
     draft_model: Path | None
     seed: int
@@ -88,6 +93,7 @@ class TuneOptions:
         """
         for name, value, least in (
             ("--launches", self.launches, 1),
+            ("--sample", self.sample, 1),
             ("--requests", self.requests, 1),
             ("--parallel", self.parallel, 1),
             ("--agents", self.agents, 1),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.cli.build.asking import Asking
@@ -70,6 +69,8 @@ def build_workload(
     asking = Asking(
         goal=goal,
         requests=options.requests,
+        sample=options.sample,
+        seed=options.seed,
         max_tokens=options.max_tokens,
         depths_tokens=depths_of(options.depth),
         streams=streams,
@@ -82,7 +83,7 @@ def build_workload(
             "raise --context"
         )
     return Workload(
-        prompt_set=replace(prompt_set, prompts=asking.chosen(prompt_set, note)),
+        prompt_set=asking.chosen(prompt_set, note),
         max_tokens=options.max_tokens,
         sampling=_sampling(options, current, model),
         thinking=options.thinking,
