@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.support.fake_llama import answers
-from tests.support.fake_llama.completion import BadRequestError, Completion, read_chat
 from tests.support.fake_llama.connection import CUT_JSON
+from tests.support.fake_llama.requests import BadRequestError, read_chat
 from tests.support.fake_llama.rules import CHAT
 from tests.support.fake_llama.service import Parts, Service
 
 if TYPE_CHECKING:
-    from tests.support.fake_llama.completion import ChatRequest
+    from tests.support.fake_llama.completion import Completion
     from tests.support.fake_llama.connection import Connection, Request
+    from tests.support.fake_llama.requests import ChatRequest
     from tests.support.fake_llama.slots import Slot
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.support.fake_llama import answers
-from tests.support.fake_llama.completion import BadRequestError, read_raw
 from tests.support.fake_llama.connection import CUT_JSON
 from tests.support.fake_llama.distributions import next_tokens
+from tests.support.fake_llama.requests import BadRequestError, read_raw
 from tests.support.fake_llama.service import Parts, Service
 
 if TYPE_CHECKING:

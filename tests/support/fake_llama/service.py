@@ -12,13 +12,14 @@ from tests.support.fake_llama import answers
 if TYPE_CHECKING:
     from tests.support.fake_llama.answers import Timings
     from tests.support.fake_llama.builds import Build
-    from tests.support.fake_llama.completion import BadRequestError, Completer
+    from tests.support.fake_llama.completion import Completer
     from tests.support.fake_llama.connection import Connection, Request
     from tests.support.fake_llama.events import Events
     from tests.support.fake_llama.log import Log
     from tests.support.fake_llama.memory_failures import MemoryFailures
     from tests.support.fake_llama.plan import Plan
     from tests.support.fake_llama.process import Clock, Process
+    from tests.support.fake_llama.requests import BadRequestError
     from tests.support.fake_llama.rules import Behaviour
     from tests.support.fake_llama.slots import Slot, Slots
 

@@ -12,8 +12,8 @@ from tests.support.fake_llama import answers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.fake_llama.completion import Asked
     from tests.support.fake_llama.plan import Plan
+    from tests.support.fake_llama.requests import Asked
 
 
 class Slot:
