@@ -13,7 +13,7 @@ from tests.support.fake_llama.requests import TOKENS_PER_WORD
 
 if TYPE_CHECKING:
     from tests.support.fake_llama.plan import Plan
-    from tests.support.fake_llama.requests import Asked, ChatRequest, RawRequest
+    from tests.support.fake_llama.requests import Asked, ChatRequest, RawRequest, Words
     from tests.support.fake_llama.rules import Behaviour
 
 _NATURAL_LENGTH = 64
@@ -32,6 +32,10 @@ class Completion:
     real_predicted_s: float
     """What it takes by the model, whatever the timings claim."""
 
+    @property
+    def words(self) -> Words:
+        return tuple("".join((*self.reasoning, *self.content)).split())
+
 
 class Completer:
     """Answers by the plan and the rule."""
@@ -42,12 +46,12 @@ class Completer:
         self._first_token_counts = first_token_counts
         self._reasons = reasons
 
-    def complete(self, request: ChatRequest, cached_prompt: str, speedup: float) -> Completion:
+    def complete(self, request: ChatRequest, reused: int, speedup: float) -> Completion:
         """All of an answer.
 
         Args:
             request: What is asked.
-            cached_prompt: What the slot has read last.
+            reused: How many words of it need not be read again.
             speedup: How many times as fast as usual.
         """
         tokens, finish_reason = self._tokens(request)
@@ -58,13 +62,13 @@ class Completer:
             reasoning=tuple(tokens[:cut]),
             content=tuple(tokens[cut:]),
             finish_reason=finish_reason,
-            timings=self._timings(request, cached_prompt, n, predicted_s, speedup),
+            timings=self._timings(request, reused, n, predicted_s, speedup),
             real_predicted_s=predicted_s,
         )
 
-    def read(self, request: RawRequest, cached_prompt: str) -> Timings:
+    def read(self, request: RawRequest, reused: int) -> Timings:
         """A prompt and the one token after it, which costs nothing more."""
-        return self._timings(request, cached_prompt, 1, 0.0, 1.0)
+        return self._timings(request, reused, 1, 0.0, 1.0)
 
     def _tokens(self, request: ChatRequest) -> tuple[list[str], str]:
         """A token is a word with the blanks before it; the text starts over if more are wanted."""
@@ -78,10 +82,9 @@ class Completer:
         ended = not request.ignore_eos and n == natural < wanted
         return list(itertools.islice(rounds, n)), "stop" if ended else "length"
 
-    def _timings(
-        self, request: Asked, cached_prompt: str, n: int, predicted_s: float, speedup: float
-    ) -> Timings:
-        cached = _cached_tokens(request, cached_prompt)
+    def _timings(self, request: Asked, reused: int, n: int, predicted_s: float, speedup: float) -> Timings:
+        # One token is always processed.
+        cached = min(math.floor(reused * TOKENS_PER_WORD), request.prompt_tokens - 1)
         prompt_n = request.prompt_tokens - cached
         drafted = self._drafted(n)
         return Timings(
@@ -100,12 +103,3 @@ class Completer:
         depth = self._plan.draft_depth
         steps = math.ceil((n - 1) / (1 + depth * self._plan.acceptance))
         return steps * depth
-
-
-def _cached_tokens(request: Asked, cached_prompt: str) -> int:
-    """The common beginning, but one token is always processed."""
-    if not request.cache_prompt:
-        return 0
-    pairs = zip(request.prompt.split(), cached_prompt.split(), strict=False)
-    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-    return min(math.floor(same * TOKENS_PER_WORD), request.prompt_tokens - 1)

@@ -13,6 +13,9 @@ from tests.support.fake_llama.distributions import VOCABULARY
 #: A word is this many tokens where it is read, and one where it is written.
 TOKENS_PER_WORD = 1.3
 
+#: What the fake takes for tokens.
+Words = tuple[str, ...]
+
 
 class BadRequestError(Exception):
     """The body of an HTTP 400: what is wrong, and which kind of error it is."""
@@ -33,6 +36,12 @@ class Asked:
     max_tokens: int
     cache_prompt: bool
     id_slot: int | None
+    last_user_word: int | None
+    """Where the last message of a user begins; None for what is no conversation."""
+
+    @property
+    def words(self) -> Words:
+        return tuple(self.prompt.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +61,13 @@ class RawRequest(Asked):
     n_probs: int
 
 
-def read_chat(body: bytes, n_ctx: int) -> ChatRequest:
+def read_chat(body: bytes, n_ctx: int, *, caches: bool) -> ChatRequest:
     """Reads and checks a request.
+
+    Args:
+        body: JSON.
+        n_ctx: The context of a slot.
+        caches: Whether a prompt's beginning is taken from the slot unless the request says otherwise.
 
     Raises:
         BadRequestError: The engine would answer with HTTP 400.
@@ -61,15 +75,17 @@ def read_chat(body: bytes, n_ctx: int) -> ChatRequest:
     asked = _read_json(body)
     if "messages" not in asked:
         raise BadRequestError("'messages' is required")
-    prompt = "\n".join(_content(message) for message in asked["messages"])
+    contents = [_content(message) for message in asked["messages"]]
+    prompt = "\n".join(contents)
     prompt_tokens = _prompt_tokens(prompt, n_ctx)
     no_thinking = asked.get("chat_template_kwargs", {}).get("enable_thinking") is False
     return ChatRequest(
         prompt=prompt,
         prompt_tokens=prompt_tokens,
         max_tokens=_max_tokens(asked),
-        cache_prompt=asked.get("cache_prompt", True),
+        cache_prompt=asked.get("cache_prompt", caches),
         id_slot=asked.get("id_slot"),
+        last_user_word=_last_user_word(asked["messages"], contents),
         ignore_eos=asked.get("ignore_eos", False),
         stream=asked.get("stream", False),
         include_usage=(asked.get("stream_options") or {}).get("include_usage", False),
@@ -77,8 +93,8 @@ def read_chat(body: bytes, n_ctx: int) -> ChatRequest:
     )
 
 
-def read_raw(body: bytes, n_ctx: int) -> RawRequest:
-    """Reads and checks a request for one token after a text.
+def read_raw(body: bytes, n_ctx: int, *, caches: bool) -> RawRequest:
+    """Reads and checks a request for one token after a text; its arguments are those of `read_chat`.
 
     Raises:
         BadRequestError: The engine would answer with HTTP 400, or the fake cannot do what is asked.
@@ -92,8 +108,9 @@ def read_raw(body: bytes, n_ctx: int) -> RawRequest:
         prompt=asked["prompt"],
         prompt_tokens=_prompt_tokens(asked["prompt"], n_ctx),
         max_tokens=1,
-        cache_prompt=asked.get("cache_prompt", True),
+        cache_prompt=asked.get("cache_prompt", caches),
         id_slot=asked.get("id_slot"),
+        last_user_word=None,
         n_probs=_integer(asked, "n_probs", 0),
     )
 
@@ -143,6 +160,11 @@ def _prompt_tokens(prompt: str, n_ctx: int) -> int:
             n_ctx=n_ctx,
         )
     return tokens
+
+
+def _last_user_word(messages: list[dict[str, Any]], contents: list[str]) -> int | None:
+    last = max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=None)
+    return None if last is None else sum(len(content.split()) for content in contents[:last])
 
 
 def _content(message: dict[str, Any]) -> str:

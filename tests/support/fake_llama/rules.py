@@ -55,6 +55,17 @@ class Cold:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheLost:
+    """From so many chat requests on nothing is reused."""
+
+    from_request: int
+
+    def __post_init__(self) -> None:
+        if self.from_request < 1:
+            raise RuleError("chats are counted from 1")
+
+
+@dataclass(frozen=True, slots=True)
 class Behaviour:
     """The `do` of a rule; the keys of the JSON are the names of the fields."""
 
@@ -82,6 +93,8 @@ class Behaviour:
     kl: float | None = None
     nonsense: bool = False
     cold: Cold | None = None
+    hybrid: bool = False
+    cache_lost: CacheLost | None = None
 
     def __post_init__(self) -> None:
         if self.idle_s and self.hang != "after-idle":
@@ -157,6 +170,8 @@ def _behaviour(do: dict[str, Any]) -> Behaviour:
         _check("oom", do["oom"].stage, OOM_STAGES)
     if cold := do.get("cold"):
         do["cold"] = _made(Cold, "cold", cold)
+    if (cache_lost := do.get("cache_lost")) is not None:
+        do["cache_lost"] = _made(CacheLost, "cache_lost", cache_lost)
     if die_in := do.get("die_in"):
         phase, _, request = die_in.partition(":")
         do["die_in"] = Death(phase, int(request or 1))
