@@ -50,6 +50,8 @@ only (counted in FAKE_EVENTS). A rule that makes no sense ends the fake with exi
                                    as fast as the rest, prompt and answer, in `timings` and in modelled time.
     hybrid                         true: the model's state cannot be cut: see below.
     cache_lost                     {"from_request": K}: from the K-th chat on nothing is reused, whatever was asked.
+    burst                          {"requests": K, "within_s": S}: chats come K at a time; see below.
+    company_cost                   what another busy slot adds to a step, 0.05 of a plain one by default.
     kl                             how far its distributions are from the plain ones, in nats.
     nonsense                       true: chats are slashes, and distributions have nothing to do with the plain
                                    ones; it goes before `text` and `kl`.
@@ -75,6 +77,14 @@ f16 cache) of `--cache-ram`, the oldest make way, and one is taken back where mo
 prompt itself is the same than with what the slot holds, a quarter at least. With `hybrid` a slot's words serve a
 prompt that goes on where they end, or else as far as the last checkpoint in the common beginning: it has one before
 each last message of a user and one 4 words before the end of each prompt, the newest `--ctx-checkpoints` of them.
+
+As many chats run at once as there are slots. If one comes in company, all slots count as busy until its end, else
+its own alone: that is told once, before its answer. Company are those of its burst, and those that were still there
+when that began. As everything may be instant, a chat waits for its burst in its slot: for K chats in all, but not
+longer than S real seconds (5) after the last that came; without K for S (0.05), and without the rule for 0.05 where
+`-np` asks for several slots. A step for n busy slots with d drafted tokens each takes 1 + c (n - 1) plus
+n d (0.15 + c (n - 1)) plain ones, where c is `company_cost`: three drafts, half of them accepted, make a slot 1.7
+times as fast alone, 1.2 times of two, but 0.6 times of four. `tok_s` is that of one alone; prompts take no longer.
 
 Like the real one it reads LLAMA_ARG_* and refuses a model file that is missing or no GGUF, closes the connection
 after a streamed answer although it has advertised it as alive, dies at once from a signal while it loads, and waits

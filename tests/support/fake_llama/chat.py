@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.support.fake_llama import answers
+from tests.support.fake_llama.company import gather
 from tests.support.fake_llama.connection import CUT_JSON
 from tests.support.fake_llama.requests import BadRequestError, read_chat
 from tests.support.fake_llama.rules import CHAT
@@ -22,6 +23,7 @@ class Chat(Service):
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts, "request")
+        self._company = gather(parts.plan, parts.behaviour)
 
     def serve(self, connection: Connection, request: Request) -> None:
         parts = self._parts
@@ -31,13 +33,14 @@ class Chat(Service):
         except BadRequestError as error:
             self._refuse(connection, error)
             return
-        with parts.slots.take(asked) as turn:
+        with self._company.visit() as visit, parts.slots.take(asked, at_end=visit.end) as turn:
             task = self._launch(turn, number)
             cold = parts.behaviour.cold
             speedup = cold.factor if cold and number <= cold.requests else 1.0
             lost = parts.behaviour.cache_lost
             reused = 0 if lost and number >= lost.from_request else turn.reusable(asked)
-            completion = parts.completer.complete(asked, reused, speedup)
+            in_company = visit.wait_for_others()
+            completion = parts.completer.complete(asked, reused, speedup, in_company=in_company)
             turn.remember(number, asked, completion.words, reused)
             if self._hangs_at_once(turn, asked):
                 connection.wait(None)

@@ -46,18 +46,20 @@ class Completer:
         self._first_token_counts = first_token_counts
         self._reasons = reasons
 
-    def complete(self, request: ChatRequest, reused: int, speedup: float) -> Completion:
+    def complete(self, request: ChatRequest, reused: int, speedup: float, *, in_company: bool) -> Completion:
         """All of an answer.
 
         Args:
             request: What is asked.
             reused: How many words of it need not be read again.
             speedup: How many times as fast as usual.
+            in_company: Whether the other slots are busy, too.
         """
         tokens, finish_reason = self._tokens(request)
         cut = len(tokens) // 2 if self._reasons and request.thinks else 0
         n = len(tokens)
-        predicted_s = (n - 1) / self._plan.tok_s / speedup
+        slowdown = self._plan.slowdown(self._plan.slot_count if in_company else 1)
+        predicted_s = (n - 1) / self._plan.tok_s * slowdown / speedup
         return Completion(
             reasoning=tuple(tokens[:cut]),
             content=tuple(tokens[cut:]),

@@ -12,7 +12,7 @@ from tests.support.fake_llama.held import Held
 from tests.support.fake_llama.prompt_cache import PromptCache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.support.fake_llama.caching import Caching
     from tests.support.fake_llama.plan import Plan
@@ -37,8 +37,9 @@ class Slot:
 class Turn:
     """The time that one request has in a slot."""
 
-    def __init__(self, slots: Slots, slot: Slot, idle_s: float | None) -> None:
+    def __init__(self, slots: Slots, slot: Slot, idle_s: float | None, at_end: Callable[[], None]) -> None:
         self._slots = slots
+        self._at_end = at_end
         self._is_over = False
         self.slot = slot
         self.idle_s = idle_s
@@ -65,6 +66,7 @@ class Turn:
         if not self._is_over:
             self._is_over = True
             self._slots.free(self.slot)
+            self._at_end()
 
 
 class Slots:
@@ -82,14 +84,14 @@ class Slots:
         self._last_end_s = 0.0
 
     @contextlib.contextmanager
-    def take(self, asked: Asked) -> Iterator[Turn]:
+    def take(self, asked: Asked, at_end: Callable[[], None] = lambda: None) -> Iterator[Turn]:
         """The slot that is asked for, or the best free one; as the engine, any for a number that is none."""
         wanted = [slot for slot in self._slots if slot.number == asked.id_slot] or self._slots
         with self._change:
             self._change.wait_for(lambda: not all(slot.busy for slot in wanted))
             free = [slot for slot in wanted if not slot.busy]
             slot = self._chosen(free, asked.words)
-            turn = Turn(self, slot, self._idle_s())
+            turn = Turn(self, slot, self._idle_s(), at_end)
             self._started = slot.busy = True
             self._turns += 1
             self._save_idle()
