@@ -2,18 +2,16 @@
 
 import json
 import math
-import os
 import signal
-import socket
 import statistics
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.support.fake_engine import DEADLINE_S, FakeEngine, FakeProcess
+from tests.support.fake_engine import FakeEngine, FakeProcess
+from tests.support.real_engine import serving_for_real
 
 TEXT = "The two cards share the work and the"
 TEXTS = tuple(f"{TEXT} card number {number} is" for number in range(15))
@@ -152,7 +150,7 @@ def test_it_takes_as_long_as_it_says(tmp_path: Path) -> None:
 
 
 def test_slot_may_be_chosen(fake: FakeEngine) -> None:
-    with fake.serving("-np", "2") as server:
+    with fake.serving("-np", "2", "--cache-ram", "0") as server:
         assert server.complete(TEXT, id_slot=1).json()["id_slot"] == 1
         assert server.complete(TEXT, id_slot=1).json()["timings"]["cache_n"] == 10
         assert server.complete(TEXT, id_slot=0).json()["timings"]["cache_n"] == 0
@@ -295,24 +293,9 @@ def test_forms_are_those_of_the_real_one(
 ) -> None:
     with fake.serving("-c", "1024", "-np", "1") as server:
         ours = _asked(server)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    log_path = tmp_path / "real.log"
-    options = "-c 1024 -np 1 -t 1 --device none".split()
-    with log_path.open("wb") as log:
-        real = subprocess.Popen(
-            [llama_server_path, "-m", smollm2_path, "--port", str(port), *options],
-            env={"PATH": os.environ["PATH"], "XDG_CONFIG_HOME": os.devnull},
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-        )
-    try:
-        server = FakeProcess(real, log_path)
-        server.wait_for_log("listening on http")
+    options = "-c 1024 -np 1".split()
+    with serving_for_real(llama_server_path, smollm2_path, tmp_path / "real.log", *options) as server:
         theirs = _asked(server)
-    finally:
-        real.kill()
-        real.wait(DEADLINE_S)
     assert ours == theirs
 
 

@@ -12,8 +12,8 @@ from tests.support.fake_llama.distributions import VOCABULARY, token_text
 
 if TYPE_CHECKING:
     from tests.support.fake_llama.builds import Build
-    from tests.support.fake_llama.completion import RawRequest
     from tests.support.fake_llama.plan import Plan
+    from tests.support.fake_llama.requests import RawRequest
 
 Json = dict[str, Any]
 _ID_BYTES = 16

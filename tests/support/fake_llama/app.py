@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from tests.support.fake_llama.arguments import ArgumentReader, Arguments, RefusedError
 from tests.support.fake_llama.builds import BUILDS
+from tests.support.fake_llama.caching import read_caching
 from tests.support.fake_llama.chat import Chat
 from tests.support.fake_llama.completion import Completer
 from tests.support.fake_llama.events import Events
@@ -106,7 +107,7 @@ def _run(
     clock = Clock(float(environment.get("FAKE_TIME_SCALE", "0")))
     plan = Plan(arguments, told, build, machine)
     failures = MemoryFailures(told.oom, plan, machine, engine_log, process)
-    slots = Slots(plan.slot_count)
+    slots = Slots(plan.slot_count, read_caching(arguments, plan, told))
     reasons = environment.get("FAKE_REASONING", "0") not in ("", "0")
     completer = Completer(plan, told, first_token_counts=build.first_token_counts, reasons=reasons)
     parts = Parts(plan, told, build, slots, completer, failures, engine_log, process, clock, events)

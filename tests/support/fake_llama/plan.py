@@ -108,10 +108,14 @@ class Plan:
 
     @property
     def tok_s(self) -> float:
+        """Of one busy slot."""
         if self._behaviour.tok_s is not None:
             return self._behaviour.tok_s
-        depth = self.draft_depth
-        return self._plain_tok_s() * (1 + depth * self.acceptance) / (1 + depth * _DRAFTED_TOKEN_COST)
+        return self._plain_tok_s() * (1 + self.draft_depth * self.acceptance) / self._step_cost(busy_slots=1)
+
+    def slowdown(self, busy_slots: int) -> float:
+        """How many times as long each of several busy slots takes as a single one."""
+        return self._step_cost(busy_slots) / self._step_cost(busy_slots=1)
 
     @property
     def prompt_tok_s(self) -> float:
@@ -172,15 +176,24 @@ class Plan:
         return tuple(kind for kind in (given or "").split(",") if kind not in ("", "none"))
 
     def _context(self) -> None:
-        slots = self._arguments.integer("parallel", -1)
-        self.unified = self._arguments.is_on("kv-unified", default=slots < 0)
-        self.slot_count = slots if slots > 0 else _AUTO_SLOTS
+        self.asked_slots = self._arguments.integer("parallel", -1)
+        self.unified = self._arguments.is_on("kv-unified", default=self.asked_slots < 0)
+        self.slot_count = self.asked_slots if self.asked_slots > 0 else _AUTO_SLOTS
         asked = self._arguments.integer("ctx-size", 0) or TRAINED_CONTEXT
         per_slot = asked if self.unified else asked / self.slot_count
         self.n_ctx_slot = math.ceil(per_slot / _CONTEXT_STEP) * _CONTEXT_STEP
         self.n_ctx_total = self.n_ctx_slot * (1 if self.unified else self.slot_count)
         if self._behaviour.n_ctx is not None:
             self.n_ctx_slot = self._behaviour.n_ctx
+
+    def _step_cost(self, busy_slots: int) -> float:
+        """Of one decode step for all busy slots, in plain ones: a token of each, and all that are drafted.
+
+        The other slots' tokens come nearly free with weights that are read anyway. Drafts are checked in the same
+        step: the more slots there are, the sooner it is the arithmetic that takes the time.
+        """
+        company = self._behaviour.company_cost * (busy_slots - 1)
+        return 1 + company + busy_slots * self.draft_depth * (_DRAFTED_TOKEN_COST + company)
 
     def _plain_tok_s(self) -> float:
         """Without drafts: layers one after the other, or the slower half of every layer."""

@@ -55,6 +55,29 @@ class Cold:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheLost:
+    """From so many chat requests on nothing is reused."""
+
+    from_request: int
+
+    def __post_init__(self) -> None:
+        if self.from_request < 1:
+            raise RuleError("chats are counted from 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """How many chats come at once, and how long one waits for another, in real time."""
+
+    requests: int | None = None
+    within_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.requests is not None and self.requests < 1:
+            raise RuleError("a burst is one request or more")
+
+
+@dataclass(frozen=True, slots=True)
 class Behaviour:
     """The `do` of a rule; the keys of the JSON are the names of the fields."""
 
@@ -82,10 +105,16 @@ class Behaviour:
     kl: float | None = None
     nonsense: bool = False
     cold: Cold | None = None
+    hybrid: bool = False
+    cache_lost: CacheLost | None = None
+    burst: Burst | None = None
+    company_cost: float = 0.05
 
     def __post_init__(self) -> None:
         if self.idle_s and self.hang != "after-idle":
             raise RuleError("idle_s stands beside hang: after-idle")
+        if self.company_cost < 0:
+            raise RuleError("company costs 0 or more")
         if self.kl is not None and self.kl < 0:
             raise RuleError("kl is a divergence: 0 or more nats")
 
@@ -157,6 +186,10 @@ def _behaviour(do: dict[str, Any]) -> Behaviour:
         _check("oom", do["oom"].stage, OOM_STAGES)
     if cold := do.get("cold"):
         do["cold"] = _made(Cold, "cold", cold)
+    if (cache_lost := do.get("cache_lost")) is not None:
+        do["cache_lost"] = _made(CacheLost, "cache_lost", cache_lost)
+    if (burst := do.get("burst")) is not None:
+        do["burst"] = _made(Burst, "burst", burst)
     if die_in := do.get("die_in"):
         phase, _, request = die_in.partition(":")
         do["die_in"] = Death(phase, int(request or 1))

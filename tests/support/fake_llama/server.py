@@ -7,9 +7,9 @@ import threading
 from typing import TYPE_CHECKING
 
 from tests.support.fake_llama import answers
-from tests.support.fake_llama.completion import BadRequestError, read_tokens
 from tests.support.fake_llama.connection import CUT_JSON, ClientGoneError, Connection
 from tests.support.fake_llama.raw_completion import PATHS as RAW_PATHS
+from tests.support.fake_llama.requests import BadRequestError, read_tokens
 from tests.support.fake_llama.rules import CHAT
 
 if TYPE_CHECKING:

@@ -12,15 +12,16 @@ from tests.support.fake_llama import answers
 if TYPE_CHECKING:
     from tests.support.fake_llama.answers import Timings
     from tests.support.fake_llama.builds import Build
-    from tests.support.fake_llama.completion import BadRequestError, Completer
+    from tests.support.fake_llama.completion import Completer
     from tests.support.fake_llama.connection import Connection, Request
     from tests.support.fake_llama.events import Events
     from tests.support.fake_llama.log import Log
     from tests.support.fake_llama.memory_failures import MemoryFailures
     from tests.support.fake_llama.plan import Plan
     from tests.support.fake_llama.process import Clock, Process
+    from tests.support.fake_llama.requests import BadRequestError
     from tests.support.fake_llama.rules import Behaviour
-    from tests.support.fake_llama.slots import Slot, Slots
+    from tests.support.fake_llama.slots import Slots, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +67,9 @@ class Service:
         self._parts.engine_log.warn(f"srv    operator(): got exception: {error.message}")
         connection.send(400, answers.dump(answers.error(400, error.kind, error.message, **error.more)))
 
-    def _launch(self, slot: Slot, number: int) -> str:
+    def _launch(self, turn: Turn, number: int) -> str:
         """A request takes its place, if the server survives that; how the log calls it."""
-        task = f"id  {slot.number} | task {number} |"
+        task = f"id  {turn.slot.number} | task {number} |"
         self._parts.engine_log.info(f"slot launch_slot_: {task} processing task, is_child = 0")
         self._parts.process.die_if_told(self._phase, number)
         due = self._parts.behaviour.die_in
@@ -76,9 +77,9 @@ class Service:
             self._parts.failures.request()
         return task
 
-    def _hangs_after_idle(self, slot: Slot) -> bool:
+    def _hangs_after_idle(self, turn: Turn) -> bool:
         told = self._parts.behaviour
-        return told.hang == "after-idle" and slot.idle_s is not None and slot.idle_s >= told.idle_s
+        return told.hang == "after-idle" and turn.idle_s is not None and turn.idle_s >= told.idle_s
 
     def _log_timings(self, task: str, t: Timings) -> None:
         """Comes before the end of the answer: who has read it finds the lines in the log."""
