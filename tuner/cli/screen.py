@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tuner.cli.build.workload_facts import asked_label, goal_label
+
 if TYPE_CHECKING:
     from tuner.cli.build.assembly import Assembly
     from tuner.core.rig import Device
@@ -34,8 +36,8 @@ def first_screen(assembly: Assembly) -> list[str]:
             f"{plan.rules.bound.space.about}"
         ),
         (
-            f"Workload: {len(workload.prompt_set.prompts)} prompts of {workload.prompt_set.name}, "
-            f"{workload.max_tokens} tokens each, samplers from: {workload.sampling.source}"
+            f"Workload: {asked_label(workload)}, samplers from: {workload.sampling.source}"
+            f"{goal_label(workload)}"
         ),
         f"Budget: {_budget(assembly)}",
         f"Results: {assembly.study_folder}",

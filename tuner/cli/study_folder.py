@@ -10,6 +10,8 @@ from tuner.errors import ResultsError, StudyError
 
 DATABASE = "study.db"
 BEST = "best.json"
+LADDER = "ladder.json"
+LADDER_TABLE = "ladder.md"
 
 
 def find_study(study: str, results: Path) -> Path:
@@ -24,6 +26,11 @@ def find_study(study: str, results: Path) -> Path:
     known = sorted(path.parent.name for path in results.glob(f"*/{DATABASE}")) if results.is_dir() else []
     there = f"studies in {results}: {', '.join(known)}" if known else f"{results} holds no study"
     raise StudyError(f"{study}: no study there; {there}")
+
+
+def find_ladder(study: str, results: Path) -> Path | None:
+    """The folder of a ladder of contexts; None where that is none."""
+    return next((one for one in (Path(study), results / study) if (one / LADDER_TABLE).is_file()), None)
 
 
 def check_writable(folder: Path) -> None:

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
+from tuner.cli.build.contexts import contexts_of
 from tuner.cli.build.options import TuneOptions
-from tuner.cli.option_values import duration_s, tokens
+from tuner.cli.option_values import duration_s
 from tuner.core.objective import Objective  # noqa: TC001 - typer reads the annotations
 from tuner.core.workload import Thinking
 from tuner.errors import PlatformError
@@ -64,7 +65,11 @@ def tune(
     ] = None,
     context: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Tokens of context, such as 32k; default 16384 or the model's limit."),
+        typer.Option(
+            metavar="N[,N...,max]",
+            help="Tokens of context, such as 32k; default 16384 or the model's limit. Several, and max: the best for "
+            "each, and what more context costs.",
+        ),
     ] = None,
     devices: Annotated[
         str | None, typer.Option(metavar="LIST", help="Devices to use and their order, such as CUDA0,CUDA1.")
@@ -213,6 +218,7 @@ def tune(
         raise PlatformError("tuner tune runs on Linux and WSL2; here, commands that only read files work")
     if budget is None and launches is None:
         budget = DEFAULT_BUDGET
+    contexts = contexts_of(context)
     options = TuneOptions(
         model=model,
         server=server,
@@ -221,7 +227,7 @@ def tune(
         results=results,
         budget_s=None if budget is None else duration_s(budget),
         launches=launches,
-        context=None if context is None else tokens(context),
+        context=contexts.tokens[0] if contexts.tokens and not contexts.is_ladder else None,
         devices=devices,
         device_memory=device_memory,
         reserve=reserve,
@@ -254,6 +260,11 @@ def tune(
         flags=tuple(flags or ()),
     )
     # what runs needs Linux (file locks, signals); reading a study does not
+    if contexts.is_ladder:
+        from tuner.cli.laddering import run_ladder  # noqa: PLC0415
+
+        run_ladder(options, contexts, asked=str(context), yes=yes, dry_run=dry_run)
+        return
     from tuner.cli.tuning import run_tune  # noqa: PLC0415
 
     run_tune(options, yes=yes, dry_run=dry_run)

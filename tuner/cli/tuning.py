@@ -33,11 +33,12 @@ from tuner.search.confirmation.result import winner_of
 from tuner.study import StudyStore, TpeSampler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from tuner.cli.build.options import TuneOptions
     from tuner.core.memory.learned import Observation
+    from tuner.core.rig import Rig
     from tuner.core.trial import TrialRecord
     from tuner.rig.memory_facts import MemoryFacts
     from tuner.runs.ending import Ending
@@ -55,21 +56,33 @@ def run_tune(options: TuneOptions, *, yes: bool, dry_run: bool) -> None:
     with contextlib.ExitStack() as stack:
         config_home = empty_config_home()
         if not dry_run:
-            _take_study(options.study_folder, stack)
+            take_study(options.study_folder, stack)
         assembly = assemble(options, os.environ, config_home, created=now())
         check_writable(assembly.study_folder)
         for line in first_screen(assembly):
             typer.echo(line)
         if dry_run:
-            _print_launches(assembly)
+            print_launches(assembly)
             return
-        if not yes and sys.stdin.isatty() and not typer.confirm("Start?", default=True):
-            typer.echo("Nothing was started.")
+        if not may_start(yes=yes):
             return
-        _run(assembly, cool_to_c=options.cool_to_c)
+        with holding(assembly.rig) as interrupts:
+            ending, store = run_study(assembly, interrupts, cool_to_c=options.cool_to_c)
+            if winner_of(store.confirmation(), store.records()) is None and not ending.interrupted:
+                raise typer.Exit(NOTHING_MEASURED)
+            if interrupts.received is not None:
+                raise typer.Exit(128 + interrupts.received)
 
 
-def _take_study(folder: Path, stack: contextlib.ExitStack) -> None:
+def may_start(*, yes: bool) -> bool:
+    """Whether to go on: a person at a terminal is asked."""
+    if yes or not sys.stdin.isatty() or typer.confirm("Start?", default=True):
+        return True
+    typer.echo("Nothing was started.")
+    return False
+
+
+def take_study(folder: Path, stack: contextlib.ExitStack) -> None:
     """Hold the study for this run, and free the devices of what a killed run of it has left."""
     stack.enter_context(RigLock((str(folder.resolve()),), what="study"))
     for number in end_orphans(folder, end_orphan):
@@ -77,9 +90,11 @@ def _take_study(folder: Path, stack: contextlib.ExitStack) -> None:
     remove_half_written(folder)
 
 
-def _run(assembly: Assembly, *, cool_to_c: int | None) -> None:
+@contextlib.contextmanager
+def holding(rig: Rig) -> Iterator[SignalInterrupts]:
+    """The rig is ours, signals are requests to stop, and the machine stays awake."""
     with (
-        RigLock(assembly.rig.identity),
+        RigLock(rig.identity),
         SignalInterrupts(_say_stopping) as interrupts,
         SleepInhibitor(can_suspend=can_suspend()) as inhibitor,
     ):
@@ -88,36 +103,47 @@ def _run(assembly: Assembly, *, cool_to_c: int | None) -> None:
                 f"The machine may fall asleep during the run ({inhibitor.problem}); "
                 "a trial that it sleeps in is made again."
             )
-        folder = assembly.study_folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ResultsError(f"{folder} cannot be made: {error.strerror or error}") from error
-        store = StudyStore.for_run(folder / DATABASE, assembly.identity, assembly.facts)
-        before = store.records()
-        if before:
-            typer.echo(f"Going on with {folder}: {len(before)} trials are recorded.")
-        run = TuneRun(
-            assembly.plan,
-            store=store,
-            folder=folder,
-            launcher=assembly.launcher,
-            monitor=RigMonitor(assembly.rig, cool_to_c=cool_to_c),
-            progress=LineProgress(
-                _say, assembly.plan.budget, used_before_s=sum(record.wall_s for record in before)
-            ),
-            interrupts=interrupts,
-            publish=_publisher(store, folder / BEST),
-            remember=_memory_keeper(assembly.memory_facts),
-        )
-        try:
-            ending = run.run()
-        except TunerError:
-            _show_result(store, folder)  # what there is so far, before why it ends
-            raise
-        _conclude(ending, store, folder)
-        if interrupts.received is not None:
-            raise typer.Exit(128 + interrupts.received)
+        yield interrupts
+
+
+def run_study(
+    assembly: Assembly, interrupts: SignalInterrupts, *, cool_to_c: int | None
+) -> tuple[Ending, StudyStore]:
+    """Go on with a study, or make it, to its end.
+
+    Raises:
+        TunerError: The run cannot go on.
+    """
+    folder = assembly.study_folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResultsError(f"{folder} cannot be made: {error.strerror or error}") from error
+    store = StudyStore.for_run(folder / DATABASE, assembly.identity, assembly.facts)
+    before = store.records()
+    if before:
+        typer.echo(f"Going on with {folder}: {len(before)} trials are recorded.")
+    run = TuneRun(
+        assembly.plan,
+        store=store,
+        folder=folder,
+        launcher=assembly.launcher,
+        monitor=RigMonitor(assembly.rig, cool_to_c=cool_to_c),
+        progress=LineProgress(
+            say, assembly.plan.budget, used_before_s=sum(record.wall_s for record in before)
+        ),
+        interrupts=interrupts,
+        publish=_publisher(store, folder / BEST),
+        remember=_memory_keeper(assembly.memory_facts),
+    )
+    try:
+        ending = run.run()
+    except TunerError:
+        _show_result(store, folder)  # what there is so far, before why it ends
+        raise
+    say(f"The run ends: {ending.why}.")
+    _show_result(store, folder)
+    return ending, store
 
 
 def _publisher(store: StudyStore, path: Path) -> Callable[[Sequence[TrialRecord]], None]:
@@ -148,31 +174,25 @@ def _memory_keeper(facts: MemoryFacts) -> Callable[[Sequence[Observation]], None
             facts.add(observations)
         except RigError as error:
             if not said:
-                _say(f"What this rig teaches is not kept: {error}")
+                say(f"What this rig teaches is not kept: {error}")
             said.append(str(error))
 
     return keep
 
 
-def _conclude(ending: Ending, store: StudyStore, folder: Path) -> None:
-    _say(f"The run ends: {ending.why}.")
-    _show_result(store, folder)
-    if winner_of(store.confirmation(), store.records()) is None and not ending.interrupted:
-        raise typer.Exit(NOTHING_MEASURED)
-
-
 def _show_result(store: StudyStore, folder: Path) -> None:
     records = store.records()
     confirmation = store.confirmation()
-    with contextlib.suppress(OSError):  # as in _say
+    with contextlib.suppress(OSError):  # as in say
         Console().print(summary(records, confirmation))
     for line in headline(records, store.not_launched(), store.facts, confirmation):
-        _say(line)
+        say(line)
     if winner_of(confirmation, records) is not None:
-        _say(f"Written: {folder / BEST}")
+        say(f"Written: {folder / BEST}")
 
 
-def _print_launches(assembly: Assembly) -> None:
+def print_launches(assembly: Assembly) -> None:
+    """What a dry run shows."""
     plan, launcher = assembly.plan, assembly.launcher
     typer.echo("Would be launched first, in this order; then what the search proposes:")
     specs = [(spec.label, spec) for spec in plan.references]
@@ -191,7 +211,7 @@ def _print_launches(assembly: Assembly) -> None:
         typer.echo(shell_command(launcher.portable_argv(spec), spec.own_environment))
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     """Print a line; a run does not end because the terminal it was started from is gone."""
     with contextlib.suppress(OSError):
         typer.echo(text)

@@ -34,6 +34,8 @@ _MODEL_FIRST = 10
 _TURNS, _TURNS_UNTRUSTED = 8, 2
 #: Measured candidates before a search may call itself done, and since the best was found.
 _LEAST_TRIALS, _SINCE_BEST = 12, 4
+#: Where other contexts have told how fast things are.
+_LEAST_TRIALS_LATER = 5
 #: Where prompts count: from which trial on neighbours of the best are tried, and every how many proposals.
 _NEIGHBOURS_FROM, _NEIGHBOURS_TURNS = 6, 3
 #: An improvement that is less likely than this is not waited for.
@@ -58,6 +60,7 @@ class Search:
         gate: Predicts memory.
         bandwidths: What a decode step is expected to reach of each device, by name; None where nothing is known.
         streams: Requests at the same time.
+        before: Trials of the same rig and model at other contexts.
     """
 
     def __init__(
@@ -67,11 +70,18 @@ class Search:
         *,
         bandwidths: Mapping[str, Bandwidth | None],
         streams: int = 1,
+        before: Sequence[TrialRecord] = (),
     ) -> None:
         self._bound = bound
         self._gate = gate
+        self._least_trials = _LEAST_TRIALS_LATER if before else _LEAST_TRIALS
         self._speed = SpeedSearch(
-            bound, self._chance, room_mib=gate.room_mib, bandwidths=bandwidths, streams=streams
+            bound,
+            self._chance,
+            room_mib=gate.room_mib,
+            bandwidths=bandwidths,
+            streams=streams,
+            before=before,
         )
 
     def propose(
@@ -167,7 +177,7 @@ class Search:
             worthwhile: The improvement that is worth going on for, as a part of the best; 0 for any.
         """
         measured = [record for record in records if record.candidate is not None and record.may_win]
-        if worthwhile <= 0 or len(measured) < _LEAST_TRIALS or not self._trusts(records):
+        if worthwhile <= 0 or len(measured) < self._least_trials or not self._trusts(records):
             return None
         best = _best(records) or measured[0]
         if sum(record.number > best.number for record in measured) < _SINCE_BEST:

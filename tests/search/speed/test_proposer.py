@@ -80,7 +80,19 @@ def test_only_what_is_likely_to_fit_is_proposed() -> None:
 
 
 def test_where_nothing_fits_nothing_is_proposed() -> None:
-    assert speed(lambda _one: 0.7).propose(TRIALS, refused(TRIALS), never) is None
+    assert speed(lambda _one: 0.49).propose(TRIALS, refused(TRIALS), never) is None
+
+
+def test_a_risk_is_taken_where_all_that_is_safe_promises_little() -> None:
+    def only_slow_is_safe(one: Candidate) -> float:
+        return 0.95 if not one.drafts else 0.6
+
+    def all_is_fair(one: Candidate) -> float:
+        return 0.95 if one.get("cache-type-k") == "f16" else 0.6
+
+    risky = idea(TRIALS, only_slow_is_safe).candidate
+    assert risky.drafts
+    assert idea(TRIALS, all_is_fair).candidate.get("cache-type-k") == "f16"
 
 
 def test_what_does_not_fit_is_proposed_with_smaller_buffers() -> None:

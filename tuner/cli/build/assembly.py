@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tuner.cli.build.devices import build_rig, free_reader
 from tuner.cli.build.facts import build_facts, build_identity
+from tuner.cli.build.imposed import beyond_training, imposed_options
 from tuner.cli.build.launches import (
     candidate_specs,
     engine_default,
@@ -22,7 +23,6 @@ from tuner.cli.option_values import by_device
 from tuner.cli.space_files import load_space
 from tuner.core.assignment.splits import Splits
 from tuner.core.cards import decode_bandwidth
-from tuner.core.options import OPTIONS, Value
 from tuner.core.reserve import default_reserve_mib
 from tuner.core.restriction import Abilities, restrict
 from tuner.core.slots import parallel_of, slot_context
@@ -34,13 +34,10 @@ from tuner.engine.gguf import read_model
 from tuner.engine.launcher import Launcher
 from tuner.engine.probe import probe
 from tuner.engine.user_command import (
-    UserCommand,
-    number,
-    option_value,
     parse_command,
     parse_extra,
 )
-from tuner.errors import EngineError, SpaceError, UsageError
+from tuner.errors import EngineError, SpaceError
 from tuner.rig.kernel_oom import OomCounter
 from tuner.runs.budget import Budget
 from tuner.runs.launching import LaunchRules
@@ -55,19 +52,17 @@ from tuner.search.strategy import Search
 from tuner.study import TpeSampler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tuner.cli.build.options import TuneOptions
     from tuner.core.candidate import Candidate
     from tuner.core.identity import StudyIdentity
     from tuner.core.model import ModelFile
     from tuner.core.rig import Rig
-    from tuner.core.space import SearchSpace
+    from tuner.core.trial import TrialRecord
     from tuner.engine.command_line import UserFlag
     from tuner.engine.probe import Engine
     from tuner.rig.memory_facts import MemoryFacts
-
-DEFAULT_CONTEXT = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +85,14 @@ class Assembly:
 
 
 def assemble(
-    options: TuneOptions, environ: Mapping[str, str], config_home: Path, *, created: str
+    options: TuneOptions,
+    environ: Mapping[str, str],
+    config_home: Path,
+    *,
+    created: str,
+    rig: Rig | None = None,
+    before: Sequence[TrialRecord] = (),
+    starts: Sequence[tuple[str, Candidate]] = (),
 ) -> Assembly:
     """Check every option, ask the engine and the driver, cut the space to what is possible.
 
@@ -99,6 +101,9 @@ def assemble(
         environ: The user's environment.
         config_home: An empty folder for the servers.
         created: The date for a new study, ISO 8601.
+        rig: The devices as they were seen before; None to look at them.
+        before: Trials at other contexts, as if they had been made at this one.
+        starts: What to try before the space's own starting candidates, with a word on why.
 
     Raises:
         TunerError: The first thing that makes the run impossible.
@@ -117,14 +122,12 @@ def assemble(
             f"--current: {flag} is left out: the tuner sets its own, or it is a secret"
             for flag in current.left_out
         ]
-    rig = build_rig(options, engine, environment, _value_of(extra, "rpc"))
-    imposed = _imposed(options, extra, current, space, model)
+    if rig is None:
+        rig = build_rig(options, engine, environment, _value_of(extra, "rpc"))
+    imposed = imposed_options(options, extra, current, space, model)
     context = cast("int", imposed["ctx-size"])
     splits = Splits(model)
-    if context > model.n_ctx_train > 0:
-        notes.append(
-            f"{context:,} tokens of context are more than the model was trained for ({model.n_ctx_train:,})"
-        )
+    notes += beyond_training(context, extra, model)
     left, dropped = restrict(space, _abilities(options, engine, model, rig, extra))
     notes += dropped
     if space.parameter("ctx-size") is not None:
@@ -191,7 +194,7 @@ def assemble(
                 keep_text=options.keep_text,
             ),
             references=(default,) if current is None else (users_command(current, extra), default),
-            starts=_starts(bound, rig, options.seed),
+            starts=(*starts, *_starts(bound, rig, options.seed)),
             candidate_spec=candidate_specs(context, model.n_units),
             budget=Budget(options.budget_s, options.launches),
             search=Search(
@@ -199,6 +202,7 @@ def assemble(
                 memory,
                 bandwidths={device.name: decode_bandwidth(device.description) for device in rig.devices},
                 streams=workload.streams,
+                before=before,
             ),
             worthwhile=options.worthwhile,
             seed=options.seed,
@@ -264,43 +268,6 @@ def _server_path(given: Path | None) -> Path:
     if found is None:
         raise EngineError("no llama-server on the PATH; give its path: --server /path/to/llama-server")
     return Path(found)
-
-
-def _imposed(
-    options: TuneOptions,
-    extra: tuple[UserFlag, ...],
-    current: UserCommand | None,
-    space: SearchSpace,
-    model: ModelFile,
-) -> dict[str, Value]:
-    """What every candidate has: the user's own flags, the context, the draft model."""
-    imposed = {
-        flag.name: option_value(flag) for flag in extra if flag.name in OPTIONS and flag.name is not None
-    }
-    if "device" in imposed:
-        raise UsageError("choose devices with --devices, not with a flag after --")
-    if options.context is not None and "ctx-size" in imposed:
-        raise UsageError("--context and a flag after -- both set the context; keep one of the two")
-    if "ctx-size" not in imposed:
-        imposed["ctx-size"] = options.context or _context(current, space, model)
-    if options.parallel is not None and "parallel" in imposed:
-        raise UsageError("--parallel and a flag after -- both set the slots; keep one of the two")
-    if options.parallel is not None:
-        imposed["parallel"] = options.parallel
-    if options.draft_model is not None:
-        imposed["spec-draft-model"] = str(options.draft_model.resolve())
-    return imposed
-
-
-def _context(current: UserCommand | None, space: SearchSpace, model: ModelFile) -> int:
-    """The user's command's context, else the space's, else 16,384 or what the model was trained for."""
-    theirs = None if current is None else current.value("ctx-size")
-    if theirs is not None and (tokens := int(number(theirs, "--current: -c"))) > 0:
-        return tokens
-    fixed = space.fixed.get("ctx-size")
-    if isinstance(fixed, int):
-        return fixed
-    return min(DEFAULT_CONTEXT, model.n_ctx_train) if model.n_ctx_train > 0 else DEFAULT_CONTEXT
 
 
 def _abilities(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import erf, log1p, sqrt
 from typing import TYPE_CHECKING, cast
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 #: Entries that are looked at for memory, the most promising first.
 _LOOKED_AT = 600
-#: A launch that fits with less than this is left to others.
-_GOOD_CHANCE = 0.75
+#: A launch that fits with less than this is left to others, unless it promises so many times more than these.
+_GOOD_CHANCE, _FAIR_CHANCE, _WORTH_A_RISK = 0.75, 0.5, 3.0
 #: Trials from which it is learned how far off the model usually is.
 _ENOUGH = 3
 #: A device of which nothing is known, bytes a second; and how sure that is, before a reference was measured and
@@ -65,6 +65,7 @@ class SpeedSearch:
         room_mib: What may be used of each device, by name.
         bandwidths: What a decode step is expected to reach of each device, by name; None where nothing is known.
         streams: Requests at the same time.
+        before: Trials of the same rig and model at other contexts, which say how fast this is, but not what fits.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class SpeedSearch:
         room_mib: Mapping[str, float],
         bandwidths: Mapping[str, Bandwidth | None],
         streams: int = 1,
+        before: Sequence[TrialRecord] = (),
     ) -> None:
         self._bound = bound
         self._chance = chance_to_fit
@@ -88,6 +90,7 @@ class SpeedSearch:
         self._viewed: tuple[list[LaunchResult | None], tuple[tuple[float, View], ...]] = ([], ())
         plain = self._pool.plain_layers()
         self._plain = None if plain is None else complete(bound, self._pool.options(plain))
+        self._before = tuple(replace(one, number=-1 - place) for place, one in enumerate(before))
         self._bandwidths = tuple(bandwidths.get(name) for name in bound.devices)
 
     def propose(
@@ -145,7 +148,7 @@ class SpeedSearch:
         views = self._views(records)
         own = sum((share * view.own for share, view in views), start=np.zeros(len(views[0][1].trials)))
         numbers = views[0][1].trials.numbers
-        return {number: float(np.exp(one)) for number, one in zip(numbers, own, strict=True)}
+        return {number: float(np.exp(one)) for number, one in zip(numbers, own, strict=True) if number >= 0}
 
     def usual_error(self, records: Sequence[TrialRecord]) -> float:
         """How far off the model usually is, as a standard deviation of the logarithm of a time."""
@@ -182,7 +185,7 @@ class SpeedSearch:
         return views
 
     def _fit(self, records: Sequence[TrialRecord]) -> tuple[tuple[float, View], ...]:
-        trials = trials_of(records, self._pool.rows_of)
+        trials = trials_of([*self._before, *records], self._pool.rows_of)
         prior = self._prior(records)
         usual = usual_sigma(np.zeros(0))
         if len(trials) >= _ENOUGH:
@@ -214,6 +217,7 @@ class SpeedSearch:
         too_large: Callable[[Candidate], bool],
     ) -> Idea | None:
         best: Idea | None = None
+        risky: Idea | None = None
         looked_at = 0
         for place in np.argsort(-gains, kind="stable"):
             gain = float(gains[place])
@@ -228,10 +232,14 @@ class SpeedSearch:
                     continue
                 chance = self._chance(candidate)
                 if chance < _GOOD_CHANCE:
+                    if chance >= _FAIR_CHANCE and (risky is None or gain * chance > risky.gain):
+                        risky = Idea(candidate, float(expected[place]), gain * chance)
                     continue
                 if best is None or gain * chance > best.gain:
                     best = Idea(candidate, float(expected[place]), gain * chance)
                 break
+        if risky is not None and (best is None or risky.gain > _WORTH_A_RISK * best.gain):
+            return risky
         return best
 
     def _options(self, place: int) -> dict[str, Value]:

@@ -38,6 +38,11 @@ class Trials:
     def __len__(self) -> int:
         return len(self.numbers)
 
+    @property
+    def are_own(self) -> NDArray[np.bool_]:
+        """Which of them are the study's own; those of other studies have no number here."""
+        return np.array(self.numbers, dtype=int) >= 0
+
 
 def trials_of(records: Sequence[TrialRecord], rows_of: Callable[[Sequence[Candidate]], Rows]) -> Trials:
     """The trials that count.

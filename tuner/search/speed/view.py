@@ -95,7 +95,8 @@ class View:
     @property
     def best(self) -> float | None:
         """Logarithm of the best expected rate of what was measured; None before the first."""
-        return float(self.at_trials.max()) if len(self.trials) else None
+        own = self.at_trials[self.trials.are_own]
+        return float(own.max()) if len(own) else None
 
     @property
     def at_trials(self) -> NDArray[np.float64]:

@@ -1,0 +1,104 @@
+"""The largest context with which a model fits: by prediction, before anything is launched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tuner.core.memory.need import chance_to_fit
+from tuner.core.options import ALLREDUCE, KV_BITS
+from tuner.core.space import Choice, broken_rule
+from tuner.search.coordinates import complete
+from tuner.search.speed.pool import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tuner.core.candidate import Candidate
+    from tuner.core.memory.need import Prediction
+    from tuner.core.options import Value
+    from tuner.search.coordinates import BoundSpace
+
+#: Contexts are told apart in steps of so many tokens.
+STEP_TOKENS = 1024
+#: What fits with less than this probability is not counted on.
+SURE = 0.9
+
+
+def largest_context(
+    bound_at: Callable[[int], BoundSpace],
+    predict: Callable[[Candidate], Prediction],
+    room_mib: Mapping[str, float],
+    *,
+    most_tokens: int,
+) -> tuple[int, Candidate] | None:
+    """The largest context that something in the space fits with, and what fits best there; None where nothing does.
+
+    Args:
+        bound_at: The space at a context.
+        predict: What a candidate needs.
+        room_mib: What may be used of each device, by name.
+        most_tokens: What the model was trained for.
+    """
+
+    def fits(steps: int) -> Candidate | None:
+        candidate, chance = most_modest(bound_at(steps * STEP_TOKENS), predict, room_mib)
+        return candidate if chance >= SURE else None
+
+    low, high = 0, max(most_tokens // STEP_TOKENS, 1)
+    best = fits(high)
+    if best is not None:
+        return high * STEP_TOKENS, best
+    while high - low > 1:  # a larger context never needs less
+        middle = (low + high) // 2
+        found = fits(middle)
+        if found is None:
+            high = middle
+        else:
+            low, best = middle, found
+    return None if best is None else (low * STEP_TOKENS, best)
+
+
+def most_modest(
+    bound: BoundSpace, predict: Callable[[Candidate], Prediction], room_mib: Mapping[str, float]
+) -> tuple[Candidate | None, float]:
+    """What is likeliest to fit, of all splits with the smallest cache and buffers and no drafts; and how likely."""
+    best: tuple[Candidate | None, float] = (None, -1.0)
+    for candidate in _modest(bound):
+        chance = chance_to_fit(predict(candidate), room_mib)
+        if chance > best[1]:
+            best = (candidate, chance)
+    return best
+
+
+def _modest(bound: BoundSpace) -> list[Candidate]:
+    """All sites of the space, each with what takes least memory."""
+    pool = Pool(bound)
+    small = _smallest(bound)
+    places = {site: place for place, (site, _) in reversed(list(enumerate(pool.entries)))}
+    found = (complete(bound, {**pool.options(place), **small}) for place in sorted(places.values()))
+    return [candidate for candidate in found if broken_rule(bound.space, candidate.options) is None]
+
+
+def _smallest(bound: BoundSpace) -> dict[str, Value]:
+    """Values that take least memory, of the options that a space varies."""
+    small: dict[str, Value] = {}
+    for name in ("cache-type-k", "cache-type-v"):
+        types = _choices(bound, name)
+        if types:
+            small[name] = min(types, key=lambda kind: KV_BITS.get(str(kind), 16.0))
+    sizes = [one for one in _choices(bound, "ubatch-size") if isinstance(one, int)]
+    if sizes:
+        small["ubatch-size"] = min(sizes)
+    if "none" in _choices(bound, "spec-type"):
+        small["spec-type"] = "none"
+    if "internal" in _choices(bound, ALLREDUCE):
+        small[ALLREDUCE] = "internal"  # NCCL takes memory of its own
+    slots = [one for one in _choices(bound, "parallel") if isinstance(one, int)]
+    if slots:
+        small["parallel"] = min(slots)
+    return small
+
+
+def _choices(bound: BoundSpace, name: str) -> tuple[Value, ...]:
+    parameter = bound.space.parameter(name)
+    return parameter.choices if isinstance(parameter, Choice) else ()
