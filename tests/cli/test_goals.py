@@ -67,7 +67,8 @@ def test_a_turn_is_told_in_seconds(command: TunerCommand) -> None:
 
 
 def test_only_classes_that_count_are_asked_and_all_of_them(command: TunerCommand) -> None:
-    command.tune("--weights", "prose=1,code=3", "--launches", "2")
+    said = command.tune("--weights", "prose=1,code=3", "--launches", "2").stdout
+    assert "By class: code " in said
     best = command.best()
     assert best["workload"]["requests"] == 2  # one was asked for, and two classes count
     assert set(best["winner"]["classes"]) == {"code", "prose"}
@@ -76,7 +77,8 @@ def test_only_classes_that_count_are_asked_and_all_of_them(command: TunerCommand
 
 
 def test_prompts_are_asked_at_each_depth_and_told_by_it(command: TunerCommand) -> None:
-    command.tune("--depth", "0,512", "--launches", "2")
+    said = command.tune("--depth", "0,512", "--launches", "2").stdout
+    assert "By depth in the context: 0 tokens " in said
     winner = command.best()["winner"]
     assert list(winner["depths"]) == ["0", "512"]
     assert [winner["depths"][depth]["requests"] for depth in ("0", "512")] == [1, 1]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.gguf_files import model_metadata, write_gguf
 from tuner.core.outcome import Kind
 from tuner.report.best import check_best
 
@@ -24,6 +25,13 @@ ubatch-size = 512
 about = "a large one"
 ubatch-size = 1024
 """
+
+
+@pytest.fixture(autouse=True)
+def _trained_for_long_texts(command: TunerCommand) -> None:
+    write_gguf(command.model, model_metadata(context_length=131_072))
+
+
 SESSION = ("--workload", "session", "--context", "32k", "--tokens", "8")
 
 
@@ -69,6 +77,9 @@ def test_each_turn_has_what_came_from_the_cache_and_what_was_read(command: Tuner
         assert sample.cache_n > sample.prompt_n > 0
         assert 0 < sample.ttft_s <= sample.wall_s
     assert turns["second-client/question"].prompt_n < 100
+    told = {turn["turn"]: turn for turn in command.best()["winner"]["turns"]}
+    assert list(told) == list(turns)
+    assert told["agent-1/turn-2"]["cache_n"] == turns["agent-1/turn-2"].cache_n
     assert list(command.best()["winner"]["classes"]) == ["start", "turn", "other", "edit"]
     assert command.best()["workload"]["goal"]["objective"] == "turn"
 

@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from tuner.core.launch import CURRENT
+from tuner.core.measurement import FIRST_ONLY, rates_by_class, rates_by_depth
 from tuner.core.memory.words import not_launched_sentences
 from tuner.core.monitoring import slow_links
 from tuner.core.objective import Objective
@@ -84,6 +85,7 @@ def headline(
         lines += _confirmed(records, confirmation)
     lines += [f"Disqualified: {configuration(key, records)}: {why}." for key, why in gone.items()]
     if winner is not None:
+        lines += _parts(winner)
         lines += _proof(winner, records)
     names = {device["name"]: f"{device['name']} ({device['description']})" for device in facts["devices"]}
     lines += [f"{sentence}." for sentence in not_launched_sentences(not_launched, names)]
@@ -113,6 +115,33 @@ def quality_lines(records: Sequence[TrialRecord]) -> list[str]:
             f"{row['top1']:.0%} ({row['positions']} places, {row['launches']} launches{degraded})"
         )
     return lines
+
+
+def _parts(winner: TrialRecord) -> list[str]:
+    """What the winner makes by class and by depth, where there are several."""
+    if winner.result is None:
+        return []
+    lines = []
+    by_class = rates_by_class(winner.result.samples)
+    if len(by_class) > 1:
+        lines.append(f"By class: {'; '.join(_part(name, one, winner) for name, one in by_class.items())}.")
+    by_depth = rates_by_depth(winner.result.samples)
+    if len(by_depth) > 1:
+        parts = (_part(f"{depth:,} tokens", one, winner) for depth, one in by_depth.items())
+        lines.append(f"By depth in the context: {'; '.join(parts)}.")
+    return lines
+
+
+def _part(name: str, rates: Rates, winner: TrialRecord) -> str:
+    """One class or depth, in the words of the goal."""
+    if name == FIRST_ONLY:
+        return f"{name} after {_number(rates.ttft_s, '.2f', ' s')}"
+    said = f"{name} {_number(rates.generation_tok_s, '.1f', ' tok/s')}"
+    if winner.goal.objective is Objective.TURN:
+        said += f", {_number(rates.turn_s, '.2f', ' s a turn')}"
+    if rates.acceptance is not None:
+        said += f", {rates.acceptance:.0%} of drafts accepted"
+    return said
 
 
 def _users_answers(records: Sequence[TrialRecord]) -> list[str]:

@@ -122,6 +122,36 @@ def rates_by_class(samples: Iterable[Sample]) -> dict[str, Rates]:
     return {name: _added(rows) for name, rows in groups.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The same request over some launches: means."""
+
+    prompt_id: str
+    prompt_class: str
+    ttft_s: float
+    wall_s: float
+    cache_n: float
+    prompt_n: float
+
+
+def turns(samples: Iterable[Sample]) -> list[Turn]:
+    """Each request by its name, in the order in which they first appear."""
+    groups: dict[str, list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault(sample.prompt_id, []).append(sample)
+    return [
+        Turn(
+            name,
+            rows[0].prompt_class,
+            ttft_s=fmean(row.ttft_s for row in rows),
+            wall_s=fmean(row.wall_s for row in rows),
+            cache_n=fmean(row.cache_n for row in rows),
+            prompt_n=fmean(row.prompt_n for row in rows),
+        )
+        for name, rows in groups.items()
+    ]
+
+
 def rates_by_depth(samples: Iterable[Sample]) -> dict[int, Rates]:
     """Rates at each depth of the context, the shallowest first."""
     groups: dict[int, list[Sample]] = {}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 
 from tuner import __version__
-from tuner.core.measurement import Rates, joined, rates_by_class, rates_by_depth
+from tuner.core.measurement import Rates, joined, rates_by_class, rates_by_depth, turns
 from tuner.core.objective import Objective
 from tuner.core.telemetry import joules_a_token
 from tuner.core.trial import TrialRecord, searched
@@ -71,6 +71,7 @@ def best_document(
             **_command(winner),
             "parameters": {} if winner.candidate is None else winner.candidate.to_json(),
             **_rates(winner),
+            "turns": _turns(winner, facts),
             "energy": _energy(winner),
             "memory_mib": _memory(winner),
             "telemetry": _telemetry(winner),
@@ -166,6 +167,23 @@ def _rates(record: TrialRecord) -> dict[str, Any]:
         "classes": {name: _rates_json(rates) for name, rates in rates_by_class(result.samples).items()},
         "depths": {str(depth): _rates_json(rates) for depth, rates in rates_by_depth(result.samples).items()},
     }
+
+
+def _turns(record: TrialRecord, facts: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Each turn of a session; null where single prompts were asked."""
+    if facts["workload"].get("session") is None or record.result is None:
+        return None
+    return [
+        {
+            "turn": turn.prompt_id,
+            "kind": turn.prompt_class,
+            "ttft_s": turn.ttft_s,
+            "turn_s": turn.wall_s,
+            "cache_n": turn.cache_n,
+            "prompt_n": turn.prompt_n,
+        }
+        for turn in turns(record.result.samples)
+    ]
 
 
 def _aggregate(record: TrialRecord) -> float | None:
