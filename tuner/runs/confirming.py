@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tuner.core.launch import reference_name
 from tuner.core.trial import Errand, Purpose, TrialRecord
 from tuner.runs.launching import Order, last_wall_s
-from tuner.runs.works.measuring import measuring
+from tuner.runs.works.benchmark import Benchmark
 from tuner.search.confirmation.leaders import affordable, leaders_of
 from tuner.search.confirmation.state import (
     Confirmation,
@@ -151,7 +151,7 @@ class Confirming:
         began = time.monotonic()
         spec = self._spec_of(step.arm)
         look = self._examining.look(spec)
-        work = measuring(self._workload, spec.asked, self._sampled, look)
+        work = Benchmark(self._workload, spec.asked, self._sampled, look)
         record = self._launching.make(
             Order(
                 spec,

@@ -9,7 +9,7 @@ from tuner.core.memory.words import size
 from tuner.core.trial import best_of, searched
 from tuner.runs.ending import Ending
 from tuner.runs.launching import Order
-from tuner.runs.works.measuring import measuring
+from tuner.runs.works.benchmark import Benchmark
 from tuner.search.pruning import why_hopeless
 from tuner.search.queue import again, pending, refusal, wanted
 
@@ -115,7 +115,7 @@ class Searching:
         limit_s: float | None,
     ) -> TrialRecord | None:
         look = self._examining.look(spec)
-        work = measuring(self._rules.workload, spec.asked, self._watcher(spec, records), look)
+        work = Benchmark(self._rules.workload, spec.asked, self._watcher(spec, records), look)
         return self._launching.make(
             Order(spec, why, work, limit_s=limit_s),
             records,

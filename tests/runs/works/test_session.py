@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tests.support.played_server import PlayedServer
+from tests.support.played_server import PlayedServer, workload
 from tuner.core.asked import Asked
 from tuner.core.outcome import Kind
 from tuner.core.session import Script, Step
-from tuner.runs.works.session import SessionWork
+from tuner.runs.works.benchmark import Benchmark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +27,11 @@ def step(client: str, name: str) -> Step:
 SCRIPT = Script(((step("a", "one"), step("b", "one")), (step("a", "two"),), (step("b", "two"),)), "d", 100, 2)
 
 
-def session(on_sample: Callable[[Sample], str | None] = lambda _sample: None) -> SessionWork:
-    return SessionWork(SCRIPT, 9, NOTHING, on_sample)
+WORKLOAD = replace(workload("unasked", tokens=9), session=SCRIPT)
+
+
+def session(on_sample: Callable[[Sample], str | None] = lambda _sample: None) -> Benchmark:
+    return Benchmark(WORKLOAD, NOTHING, on_sample)
 
 
 def test_rounds_follow_each_other_and_a_rounds_requests_go_together() -> None:

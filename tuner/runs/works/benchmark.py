@@ -1,4 +1,4 @@
-"""Measuring a server: each prompt of the workload once, then what it would say at fixed places."""
+"""Measuring a server: the workload's requests, then what it would say at fixed places."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from tuner.core.asked import draft_difference, sample_difference
 from tuner.core.measurement import rates
 from tuner.core.objective import why_too_late
 from tuner.core.outcome import Kind, Outcome, Phase
+from tuner.runs.works.asking import answers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tuner.core.asked import Asked
     from tuner.core.measurement import Sample
     from tuner.core.work import RunningServer
-    from tuner.core.workload import Prompt, Workload
+    from tuner.core.workload import Workload
 
 #: Tokens of an answer of which only the first is of interest.
 _FIRST_TOKENS = 2
 
 
 class Benchmark:
-    """Asks each prompt once, in order, or so many at a time as the workload has streams.
+    """Asks what the workload says, judges each answer, and looks.
 
     Args:
         workload: What to ask.
@@ -51,7 +52,7 @@ class Benchmark:
     def do(self, server: RunningServer) -> Outcome | None:
         """Measure and look."""
         workload = self._workload
-        for prompt, sample in self._answers(server):
+        for prompt, sample in answers(server, workload):
             outcome = sample_difference(sample, workload.max_tokens, reuses=prompt.reuses)
             if outcome is not None:
                 return outcome
@@ -62,15 +63,6 @@ class Benchmark:
         if outcome is None and self._look is not None:
             self._look(server, rates(self.samples).prompt_tok_s)
         return outcome
-
-    def _answers(self, server: RunningServer) -> Iterator[tuple[Prompt, Sample]]:
-        prompts, max_tokens = self._workload.prompt_set.prompts, self._workload.max_tokens
-        if self._workload.streams > 1:
-            samples = server.ask_together(prompts, max_tokens, at_once=self._workload.streams)
-            yield from zip(prompts, samples, strict=True)
-            return
-        for prompt in prompts:
-            yield prompt, server.ask(prompt, max_tokens)
 
     def _first_token(self, server: RunningServer) -> Outcome | None:
         """Whether the first token comes in time after a long prompt, where a limit was set."""
