@@ -70,6 +70,8 @@ class QualityGate:
     def __init__(self, seconds: float | None, workload: Workload, folder: Path) -> None:
         self._seconds = seconds
         self._greedy = workload.sampling.values.get("temperature", 0.0) == 0.0
+        # a turn goes on from the server's own answers: once two have differed, they were not asked the same
+        self._same_asked = workload.session is None
         self._prompts = {prompt.id: prompt for prompt in workload.prompt_set.prompts}
         self._folder = folder
         self._reference: _Reference | None = None
@@ -124,7 +126,7 @@ class QualityGate:
             loss=found,
             bound_nats=bound,
             noise_floor_nats=self._floor_nats,
-            answers_alike=agreement(answers, known.answers) if self._greedy else None,
+            answers_alike=agreement(answers, known.answers) if self._greedy and self._same_asked else None,
             seconds=sum(probe.seconds for probe in look.probes),
             objection=objection,
         )
