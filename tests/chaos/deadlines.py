@@ -32,7 +32,7 @@ def shorten(stack: ExitStack) -> None:
     patiences = Patiences(load_s=LOAD_S, stall_s=STALL_S)
     request = Deadlines(first_token_s=TOKEN_S, between_tokens_s=TOKEN_S, whole_s=REQUEST_S)
     stack.enter_context(patch.object(Patiences, "of", lambda *_: patiences))
-    stack.enter_context(patch.object(Patiences, "request", lambda *_: request))
+    stack.enter_context(patch.object(Patiences, "request", lambda *_, **__: request))
     stack.enter_context(patch.object(session, "LAST_WORDS_S", LAST_WORDS_S))
     stack.enter_context(patch.object(process, "FIRST_TERM_S", TERM_S))
     stack.enter_context(patch.object(process, "SECOND_TERM_S", TERM_S))

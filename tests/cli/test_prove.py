@@ -122,7 +122,7 @@ def test_one_that_hangs_after_it_was_left_alone_does_not_win(
     command: TunerCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assembly_module, "GAPS_S", (0.4,))
-    monkeypatch.setattr(Patiences, "request", lambda *_: Deadlines(1.0, 1.0, 3.0))
+    monkeypatch.setattr(Patiences, "request", lambda *_, **__: Deadlines(1.0, 1.0, 3.0))
     command.fake.when(ODD, tok_s=105, hang="after-idle", idle_s=0.35)
     best = prove(command)
     assert best["winner"]["parameters"]["ubatch-size"] == 512

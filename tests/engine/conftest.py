@@ -44,7 +44,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of a second instead of minutes."""
     patience = Patiences(load_s=0.6, stall_s=0.3)
     monkeypatch.setattr(Patiences, "of", lambda _model, _slowest_load_s: patience)
-    monkeypatch.setattr(Patiences, "request", lambda _prompt, _tokens, _rate: Deadlines(0.3, 0.3, 1.0))
+    monkeypatch.setattr(Patiences, "request", lambda *_, **__: Deadlines(0.3, 0.3, 1.0))
     monkeypatch.setattr(session_module, "LAST_WORDS_S", 0.1)
     monkeypatch.setattr(process_module, "FIRST_TERM_S", 0.2)
     monkeypatch.setattr(process_module, "SECOND_TERM_S", 0.2)

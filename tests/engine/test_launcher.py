@@ -148,3 +148,10 @@ def test_patience_grows_with_the_model_and_the_prompt(bench: Bench) -> None:
     long = Patiences.request(Prompt("p", "code", ({"role": "user", "content": "x" * 30_000},)), 256)
     assert short.first_token_s < long.first_token_s == 1060
     assert long.whole_s > long.first_token_s + 256
+
+
+def test_where_several_are_served_at_once_each_may_have_to_wait_for_the_others() -> None:
+    long = Prompt("p", "code", ({"role": "user", "content": "x" * 30_000},))
+    alone, four = (Patiences.request(long, 256, 200.0, streams=n) for n in (1, 4))
+    assert four.first_token_s - 60 == pytest.approx(4 * (alone.first_token_s - 60))
+    assert four.whole_s > alone.whole_s
