@@ -7,6 +7,7 @@ import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from tuner.core.experts import override_text
 from tuner.core.options import ALLREDUCE, OPTIONS, Value, ValueType, is_environment
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ def _is_plain(devices: Sequence[str]) -> bool:
 
 def format_value(name: str, value: Value) -> str:
     """A value as it stands on a command line: lists with commas, switches as `on` or `off`."""
+    if name in OPTIONS and OPTIONS[name].value_type is ValueType.EXPERTS and isinstance(value, tuple):
+        return override_text(map(str, value))
     if isinstance(value, tuple):
         return ",".join(str(part) for part in value)
     if isinstance(value, bool):

@@ -241,7 +241,7 @@ class Predictor:
             type_v=query.draft_type_v,
             spec=(),
             draft_depth=0,
-            host_tensors=(),
+            overrides=(),
         )
         drafts = [_Drafts()] * query.n_devices
         if own.gpu_layers <= 0:
