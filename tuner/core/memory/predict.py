@@ -59,7 +59,7 @@ class Predictor:
         learned: Learned | None = None,
         scale: Scale | None = None,
     ) -> None:
-        self._scale = scale or Scale()
+        self.scale = scale or Scale()
         self._worked_out: dict[MemoryQuery, _WorkedOut] = {}
         self.learned = learned or Learned()
         self._splits = splits
@@ -85,7 +85,7 @@ class Predictor:
             projector_mib=self._projector_mib,
             projector_device=self._projector_device,
             learned=learned or self.learned,
-            scale=scale or self._scale,
+            scale=scale or self.scale,
         )
         changed._worked_out = self._worked_out
         return changed
@@ -165,10 +165,10 @@ class Predictor:
             + _ROUNDING_MIB**2
         )
         return DeviceNeed(
-            weights=placed.weights[at] * self._scale.weights,
-            kv=placed.kv[at] * self._scale.cache,
-            recurrent=placed.recurrent[at] * self._scale.cache,
-            compute=compute * self._scale.compute,
+            weights=placed.weights[at] * self.scale.weights,
+            kv=placed.kv[at] * self.scale.cache,
+            recurrent=placed.recurrent[at] * self.scale.cache,
+            compute=compute * self.scale.compute,
             draft=draft.held + draft.compute,
             projector=projector,
             runtime=belief.mean,
