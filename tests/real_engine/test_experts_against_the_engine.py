@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.memory_bench import DEVICES, MemoryBench, talking_pair
+from tests.support.memory_bench import BASE, DEVICES, MemoryBench, talking_pair
 from tests.support.shape_gguf import Shape, write_shape
+from tuner.core.memory.expert_fit import fewest_in_ram
+from tuner.core.memory.predict import Predictor
+from tuner.core.rig import Device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,3 +150,20 @@ def test_tensor_mode_takes_experts_on_the_host(
         assert asked[0] == pytest.approx(need.weights, abs=0.02)
         assert asked[1] == pytest.approx(need.kv, abs=0.02)
         assert sum(asked[2:]) == pytest.approx(need.compute, rel=0.03)
+
+
+def test_largest_fit_asks_for_what_was_found(bench: MemoryBench) -> None:
+    """Two devices with room for 55 and 90 MiB, 22 of each doubt, and a model of 111 with layers of 6."""
+    room_mib = dict(zip(DEVICES, (55.0, 90.0), strict=True))
+    options: dict[str, Value] = {**BASE, "load-mode": "none", "ctx-size": 2048}
+    devices = tuple(
+        Device(name, "stated", int(room), int(room), stated=True) for name, room in room_mib.items()
+    )
+    found = fewest_in_ram(options, Predictor(bench.splits, devices), bench.splits, room_mib)
+    assert found is not None
+    assert 0 < len(found.host_layers) < N_LAYERS
+    launched = {name: value for name, value in {**options, **found.changes}.items() if value is not None}
+    said = lines(bench, bench.launch(launched).log)
+    assert differences(found.prediction, said) == []
+    for name, room in room_mib.items():
+        assert 0 < sum(said.get((name, part), 0.0) for part in ("model", "KV", "compute")) <= room
