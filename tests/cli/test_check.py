@@ -124,7 +124,38 @@ def test_experts_in_ram_and_a_split_by_layers_ask_the_last_card_for_everything(c
     assert first["total_mib"] < 3_500
     assert last["weights_mib"] == pytest.approx(20_347, rel=0.05)
     assert last["fails_at"] == "weights"
-    assert "CUDA1 (NVIDIA GeForce RTX 5070 Ti)" in findings(ended, "problem")
+    assert (first["holds"], last["holds"]) == (
+        "layers 0 to 25 (26), without experts",
+        "layers 26 to 47 (22), 1 of them without experts, output",
+    )
+    assert "CUDA1 (NVIDIA GeForce RTX 5070 Ti): 2" in findings(ended, "problem")
+    assert "experts: those of 27 layers lie in RAM: CUDA0 keeps 0 of its 26, CUDA1 keeps 21 of its 22" in (
+        findings(ended, "warning")
+    )
+    host = document(ended)["host"]
+    assert host["holds"] == "experts of 27 layers"
+    assert host["total_mib"] == pytest.approx(27 * 933 + 315, rel=0.01)
+
+
+def test_cards_are_filled_by_the_line_that_works_for_experts_in_ram(check: Check) -> None:
+    command = "llama-server -m MODEL -ngl 99 -ts 159,151 --n-cpu-moe 27 -c 16384 -np 1 -fa on -fit off"
+    works = document(check(command, "--json", devices=TWO_SMALL, shape=MOE))["works"]
+    assert works["change"] == "the experts of 22 layers in RAM"
+    assert "--n-cpu-moe" not in works["command"]
+    assert "-ngl 99 -c 16384" in works["command"]
+    ended = check(works["command"], "--json", devices=TWO_SMALL, shape=MOE)
+    assert findings(ended, "problem") == ""
+    assert document(ended)["works"] is None
+    for device in document(ended)["devices"]:
+        assert device["fits_probability"] > 0.95
+        assert device["total_mib"] > 0.89 * device["free_mib"]  # the rest is doubt, and the reserve
+
+
+def test_model_that_needs_ram_is_given_it_where_nothing_else_helps(check: Check) -> None:
+    command = "llama-server -m MODEL -ngl 99 -ts 1,1 -c 4096 -np 1 -fa on -fit off"
+    works = document(check(command, "--json", devices=TWO_SMALL, shape=MOE))["works"]
+    assert "layers in RAM" in works["change"]
+    assert "--override-tensor" in works["command"]
 
 
 def test_kv_types_without_a_kernel_are_named(check: Check) -> None:

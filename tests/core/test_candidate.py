@@ -168,6 +168,13 @@ def test_an_empty_environment_variable_is_not_set() -> None:
             {"device": ("CUDA0", "CUDA2"), "tensor-split": (1, 1), "ubatch-size": 512},
             "1,1 on CUDA0,CUDA2 · ub 512 · kv None",
         ),
+        ({"ubatch-size": 512, "cpu-moe": True}, "all experts in RAM · ub 512 · kv None"),
+        ({"ubatch-size": 512, "n-cpu-moe": 4}, "experts of 0-3 in RAM · ub 512 · kv None"),
+        (
+            {"ubatch-size": 512, "override-tensor": ("CPU:2-3", "CUDA1:4-4", "CPU:9-9")},
+            "experts of 2-3, 9-9 in RAM · ub 512 · kv None",
+        ),
+        ({"ubatch-size": 512, "n-cpu-moe": 0, "cpu-moe": False}, "ub 512 · kv None"),
     ],
 )
 def test_a_summary_tells_candidates_apart(options: dict[str, Value], summary: str) -> None:

@@ -235,3 +235,54 @@ def test_peer_access_is_only_tried_when_it_was_allowed(text: str) -> None:
     with pytest.raises(SpaceError, match="--allow-p2p"):
         restrict(a_space(text), replace(ALL, allow_p2p=False))
     restrict(a_space(text), ALL)
+
+
+# --- experts in RAM
+
+
+MOE = a_space("""
+    [fixed]
+    n-cpu-moe = 27
+    [parameters.ubatch-size]
+    kind = "choice"
+    choices = [256, 512]
+    [[start]]
+    about = "the last layers"
+    override-tensor = ["CPU:40-47"]
+    [[start]]
+    about = "another card"
+    override-tensor = ["CUDA7:40-47"]
+""")
+
+
+def test_experts_that_the_engine_cannot_keep_in_ram_are_refused() -> None:
+    """Left out, the option would ask the cards for all of them."""
+    lacking = replace(ALL, can_write=lambda name: name != "n-cpu-moe")
+    with pytest.raises(
+        SpaceError, match=r"fixed\.n-cpu-moe: 27 cannot be had: this llama-server has no such flag"
+    ):
+        restrict(MOE, lacking)
+    space, notes = restrict(MOE, replace(lacking, user_options=frozenset({"n-cpu-moe"})))
+    assert "n-cpu-moe" not in space.fixed
+    assert "n-cpu-moe: left out, your own flags set it" in notes
+
+
+def test_start_that_cannot_place_its_experts_is_not_tried() -> None:
+    space, notes = restrict(MOE, ALL)
+    assert [start.about for start in space.starts] == ["the last layers"]
+    assert notes == ("another card: not tried, it names other devices",)
+    space, _ = restrict(MOE, replace(ALL, can_write=lambda name: name != "override-tensor"))
+    assert space.starts == ()
+
+
+@pytest.mark.parametrize("value", ['"exps=CPU"', '["exps=CPU"]', '["CPU:3-1"]', "[1, 2]", "[]"])
+def test_free_text_is_no_place_of_experts(value: str) -> None:
+    with pytest.raises(SpaceError, match="must be a list of layers a device"):
+        a_space(f"[fixed]\noverride-tensor = {value}\n{_PARAMETER}")
+
+
+_PARAMETER = """
+[parameters.ubatch-size]
+kind = "choice"
+choices = [256, 512]
+"""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.fake_engine import FakeEngine
 from tests.support.fake_llama.builds import BUILDS
+from tests.support.strategies import expert_lists
 from tuner.core.candidate import Candidate
 from tuner.core.options import BASE_OPTIONS, OPTIONS, Value, ValueType
 from tuner.engine.command_line import (
@@ -111,6 +112,7 @@ def test_load_mode_that_no_build_has_is_not_written() -> None:
         ("repack", ["--repack"], ["--no-repack"]),
         ("swa_full", ["--swa-full"], []),  # off is how it is without the flag
         ("no_host", ["--no-host"], []),
+        ("cpu_moe", ["--cpu-moe"], []),
     ],
 )
 def test_switches_are_flags_without_a_value(
@@ -129,7 +131,7 @@ def test_skipped_options_and_environment_are_no_flags(help_text: HelpText) -> No
 def test_what_a_build_lacks_is_known_beforehand() -> None:
     assert {name for name in OPTIONS if not can_write(NEW, name)} == set()
     lacking = {name for name in OPTIONS if not can_write(OLD, name)}
-    assert lacking == {"spec-draft-sampling", "spec-draft-backend-sampling"}
+    assert lacking == {"spec-draft-sampling", "spec-draft-backend-sampling", "n-cpu-ffn"}
 
 
 def test_older_names_are_written_where_the_build_has_only_them() -> None:
@@ -202,6 +204,7 @@ _VALUES: dict[ValueType, st.SearchStrategy[Value]] = {
         tuple
     ),
     ValueType.SPLIT: st.lists(st.integers(0, 99), min_size=2, max_size=4).filter(any).map(tuple),
+    ValueType.EXPERTS: expert_lists,
 }
 
 

@@ -79,6 +79,9 @@ def test_engines_own_are_taken_where_the_command_says_nothing() -> None:
         ("-ncffn 7", "n-cpu-ffn", 7),
         ("-cmoe", "cpu-moe", True),
         ("-ot a=CPU -ot b=CUDA0", "override-tensor", "a=CPU,b=CUDA0"),
+        ("-ncffn 1 -ot b=CUDA0", "override-tensor", r"blk\.0\.ffn_(up|down|gate)\.=CPU,b=CUDA0"),
+        ("-ot b=CUDA0 -cmoe", "override-tensor", r"b=CUDA0,\.ffn_(up|down|gate|gate_up)_(ch|)exps=CPU"),
+        ("-ot b=CUDA0 -ncmoe 7", "n-cpu-moe", 0),  # it is among the patterns
         ("--spec-type ngram-mod,mtp", "spec-type", "ngram-mod,draft-mtp"),
         ("--spec-draft-n-max 5", "spec-draft-n-max", 5),
     ],

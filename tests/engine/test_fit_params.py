@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuner.core.memory.oracle import FitRow
+from tuner.core.memory.overrides import Override
 from tuner.core.memory.query import MemoryQuery
 from tuner.engine.fit_params import PROGRAM, FitParams
 from tuner.engine.help_text import HelpText
@@ -31,6 +32,7 @@ HELP = """\
 -ot,   --override-tensor <tensor name pattern>=<buffer type>,...
                                         override tensor buffer type
 -ngl,  --gpu-layers, --n-gpu-layers N   max. number of layers to store in VRAM
+--op-offload, --no-op-offload           whether to offload host tensor operations to device (default: true)
 -sm,   --split-mode {none,layer,row,tensor}
                                         how to split the model across multiple GPUs
 -ts,   --tensor-split N0,N1,N2,...      fraction of the model to offload to each GPU
@@ -153,7 +155,11 @@ def test_question_is_the_launch_without_its_drafts(engine: Engine, tmp_path: Pat
         (replace(QUERY, ubatch=2048), "--batch-size 2048 --ubatch-size 2048"),
         (replace(QUERY, kv_offload=False), "--no-kv-offload"),
         (replace(QUERY, swa_full=True), "--swa-full"),
-        (replace(QUERY, host_tensors=("a", "b")), "--override-tensor a=CPU,b=CPU"),
+        (
+            replace(QUERY, overrides=(Override("a", "CPU"), Override("b", "CUDA1"))),
+            "--override-tensor a=CPU,b=CUDA1",
+        ),
+        (replace(QUERY, op_offload=False), "--no-op-offload"),
         (replace(QUERY, parallel=4), "--parallel 4"),
         (replace(QUERY, kv_unified=True), "--parallel 1"),
         (replace(QUERY, spec=("ngram-mod",)), "--split-mode layer"),
@@ -199,7 +205,7 @@ def test_tool_runs_in_the_environment_of_the_servers(engine: Engine, tmp_path: P
         replace(QUERY, mode="none"),
         replace(QUERY, spec=("draft-mtp",), draft_depth=3),
         replace(QUERY, kv_unified=True, parallel=2),  # this help has no --kv-unified
-        replace(QUERY, host_tensors=(r"blk\.\d{1,2}\.ffn",)),
+        replace(QUERY, overrides=(Override(r"blk\.\d{1,2}\.ffn", "CPU"),)),
     ],
 )
 def test_what_it_cannot_tell_is_not_asked(engine: Engine, tmp_path: Path, query: MemoryQuery) -> None:

@@ -19,7 +19,7 @@ def test_every_option_of_ours_is_spelled_as_the_new_build_lists_it() -> None:
 
 def test_options_that_came_later_are_missing_in_the_old_build() -> None:
     missing = {name for name in OPTIONS if OLD.spelling(name) is None}
-    assert missing == {"load-mode", "spec-draft-sampling", "spec-draft-backend-sampling"}
+    assert missing == {"load-mode", "spec-draft-sampling", "spec-draft-backend-sampling", "n-cpu-ffn"}
     assert OLD.option("load-mode") is None
 
 

@@ -98,8 +98,16 @@ class MemoryBench:
     def predict(self, options: dict[str, Value]) -> Prediction:
         return self.predictor.predict({**BASE, **options})
 
-    def launch(self, options: dict[str, Value]) -> Launch:
-        """Start a server, wait until it answers or has ended, end it. Nothing is requested of it."""
+    def launch(self, options: dict[str, Value], words: tuple[str, ...] = ()) -> Launch:
+        """Start a server, wait until it answers or has ended, end it. Nothing is requested of it.
+
+        Args:
+            options: Of a candidate; those of `BASE` where they say nothing.
+            words: More of the command line, as a user would write it.
+        """
+        _wait_until(
+            self._has_all_been_written, _END_DEADLINE_S
+        )  # else an earlier client's good-bye is counted
         for name in _LOGS:
             os.truncate(self.folder / name, 0)  # the servers append
         with socket.socket() as free:
@@ -109,6 +117,7 @@ class MemoryBench:
         argv = [
             *(*DIES_WITH_US, str(self.server), "-m", str(self.model_path), *self.pair.extra_flags),
             *options_to_flags(self.engine.help, Candidate.of({**BASE, **options})),
+            *words,
             # at 5 it names the device of each layer; warming up computes, and asks for nothing more
             *("-fit", "off", "-lv", "5", "--no-warmup", "--host", "127.0.0.1", "--port", str(port)),
         ]

@@ -90,4 +90,5 @@ def shaped(shape: Shape) -> ModelFile:
             group_count=said.get("ssm.group_count", 0),
             time_step_rank=said.get("ssm.time_step_rank", 0),
         ),
+        n_expert_used=said.get("expert_used_count", 0),
     )

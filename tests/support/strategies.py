@@ -49,6 +49,18 @@ def splits(n_devices: int | None = None, largest: int = 100) -> st.SearchStrateg
 _device_lists: st.SearchStrategy[tuple[str, ...]] = st.lists(
     st.sampled_from(DEVICE_NAMES), min_size=1, unique=True
 ).map(tuple)
+#: Runs of layers that keep their experts in one place.
+expert_lists: st.SearchStrategy[Value] = st.lists(
+    st.builds(
+        lambda place, first, more: f"{place}:{first}-{first + more}",
+        st.sampled_from(["CPU", "CUDA1"]),
+        st.integers(0, 90),
+        st.integers(0, 9),
+    ),
+    min_size=1,
+    max_size=3,
+).map(tuple)
+
 _VALUES: dict[ValueType, st.SearchStrategy[Value]] = {
     ValueType.TEXT: texts,
     ValueType.INTEGER: st.integers(-1, 10**6),
@@ -56,6 +68,7 @@ _VALUES: dict[ValueType, st.SearchStrategy[Value]] = {
     ValueType.SWITCH: st.booleans(),
     ValueType.DEVICES: _device_lists,
     ValueType.SPLIT: splits(),
+    ValueType.EXPERTS: expert_lists,
 }
 
 option_sets: st.SearchStrategy[dict[str, Value]] = st.fixed_dictionaries(

@@ -7,6 +7,7 @@ import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from tuner.core.experts import CPU, ExpertRun, override_text
 from tuner.core.options import ALLREDUCE, OPTIONS, Value, ValueType, is_environment
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Candidate:
             parts.append(",".join(map(str, self.split)) + order)
         elif len(self.devices) == 1:
             parts.append(self.devices[0])
+        parts.append(self._in_ram())
         parts.append(f"ub {self.get('ubatch-size')}" + self._unless("batch-size", " of {}", 2048))
         k, v = self.get("cache-type-k"), self.get("cache-type-v")
         parts.append(
@@ -115,6 +117,18 @@ class Candidate:
         parts += [f"{name}={value}" for name, value in self.environment.items() if name != ALLREDUCE]
         return " · ".join(part for part in parts if part)
 
+    def _in_ram(self) -> str:
+        """Whose experts lie in RAM; empty where all stay with their layers."""
+        if self.get("cpu-moe") is True:
+            return "all experts in RAM"
+        entries = self.get("override-tensor")
+        runs = [ExpertRun.read(str(entry)) for entry in entries] if isinstance(entries, tuple) else []
+        parts = [f"{run.first}-{run.last}" for run in runs if run is not None and run.place == CPU]
+        first = self.get("n-cpu-moe")
+        if isinstance(first, int) and first > 0:
+            parts.insert(0, f"0-{first - 1}")
+        return f"experts of {', '.join(parts)} in RAM" if parts else ""
+
     def _unless(self, name: str, text: str, usual: Value | None = None) -> str:
         """A text with the value of an option, or nothing where it is the usual one or is not set."""
         value = self.get(name)
@@ -128,6 +142,8 @@ def _is_plain(devices: Sequence[str]) -> bool:
 
 def format_value(name: str, value: Value) -> str:
     """A value as it stands on a command line: lists with commas, switches as `on` or `off`."""
+    if name in OPTIONS and OPTIONS[name].value_type is ValueType.EXPERTS and isinstance(value, tuple):
+        return override_text(map(str, value))
     if isinstance(value, tuple):
         return ",".join(str(part) for part in value)
     if isinstance(value, bool):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+from tuner.core.experts import ExpertRun
 from tuner.core.options import OPTIONS, Value, ValueType, is_environment
 from tuner.errors import SpaceError
 
@@ -68,6 +69,8 @@ class DocumentReader:
             ValueType.SWITCH: isinstance(value, bool),
             ValueType.DEVICES: _is_tuple_of(value, str),
             ValueType.SPLIT: _is_tuple_of(value, int) and all(part >= 0 for part in value) and any(value),
+            ValueType.EXPERTS: _is_tuple_of(value, str)
+            and all(ExpertRun.read(entry) is not None for entry in value),
         }[kind]
         if not ok:
             self.fail(key, f"must be a {kind}, got {value!r}")

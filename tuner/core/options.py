@@ -22,6 +22,7 @@ class ValueType(StrEnum):
     SWITCH = "true or false"
     DEVICES = "list of device names"
     SPLIT = "list of whole numbers"
+    EXPERTS = "list of layers a device (CPU:0-4)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,10 @@ OPTIONS: dict[str, Option] = {
         ("split-mode", _T),
         ("tensor-split", ValueType.SPLIT),
         ("gpu-layers", _I),
+        ("override-tensor", ValueType.EXPERTS),
+        ("cpu-moe", _S),
+        ("n-cpu-moe", _I),
+        ("n-cpu-ffn", _I),
         ("fit", _T),
         ("ctx-size", _I),
         ("parallel", _I),
@@ -100,6 +105,9 @@ BASE_OPTIONS: dict[str, Value] = {
     "cache-type-v": "f16",
     "spec-type": "none",
 }
+
+#: Options that put tensors elsewhere than their layer: patterns of names, and shorthands of such patterns.
+OVERRIDES = ("override-tensor", "cpu-moe", "n-cpu-moe", "n-cpu-ffn")
 
 #: Options that only mean something while drafts are on.
 DRAFT_OPTIONS = frozenset(name for name in OPTIONS if name.startswith("spec-") and name != "spec-type")

@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tuner.core.candidate import format_value
-from tuner.core.options import KV_BITS, NEEDS_DRAFT_MODEL, OPTIONS, Value, is_environment
+from tuner.core.experts import CPU, ExpertRun
+from tuner.core.options import KV_BITS, NEEDS_DRAFT_MODEL, OPTIONS, OVERRIDES, Value, is_environment
 from tuner.core.space import Cap, Choice, Condition, Parameter, SearchSpace, Split, Start
 from tuner.errors import SpaceError
 
@@ -56,7 +57,10 @@ def restrict(space: SearchSpace, abilities: Abilities) -> tuple[SearchSpace, tup
     fixed: dict[str, Value] = {}
     for name, value in space.fixed.items():
         why = _no_option(name, abilities)
-        if why is None and (why := _no_value(name, value, abilities)) is not None:
+        needed = (
+            name in OVERRIDES and name not in abilities.user_options
+        )  # without it all is asked of the cards
+        if (why is None or needed) and (why := why or _no_value(name, value, abilities)) is not None:
             raise SpaceError(f"{space.name}: fixed.{name}: {format_value(name, value)} cannot be had: {why}")
         if why is None:
             fixed[name] = value
@@ -115,6 +119,7 @@ def _no_value(name: str, value: Value, abilities: Abilities) -> str | None:
         "spec-type": _no_spec_type,
         "cache-type-k": _no_kv_type,
         "cache-type-v": _no_kv_type,
+        "override-tensor": _no_place,
     }
     why = against.get(name, _nothing_against)(value, abilities)
     if why is not None:
@@ -147,6 +152,12 @@ def _no_kv_type(value: Value, abilities: Abilities) -> str | None:
     if KV_BITS.get(str(value), KV_BITS["f32"]) >= KV_BITS[abilities.least_kv]:
         return None
     return f"it is below --min-kv {abilities.least_kv}: what it costs the answers has to be wanted"
+
+
+def _no_place(value: Value, abilities: Abilities) -> str | None:
+    runs = [ExpertRun.read(entry) for entry in _names(value)]
+    places = {run.place for run in runs if run is not None} - {CPU}
+    return None if places <= set(abilities.device_names) else "it names other devices"
 
 
 def _nothing_against(_value: Value, _abilities: Abilities) -> str | None:
@@ -198,7 +209,7 @@ def _adapted(start: Start, space: SearchSpace, abilities: Abilities, notes: list
                 return None
         if why is None:
             options[name] = value
-        elif name == "split-mode":
+        elif name == "split-mode" or name in OVERRIDES:
             notes.append(f"{what}: not tried, {why}")
             return None
         elif space.parameter(name) is not None:

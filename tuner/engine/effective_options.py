@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from tuner.core.options import ALLREDUCE, OPTIONS, ValueType
+from tuner.core.memory.overrides import expert_overrides
+from tuner.core.options import ALLREDUCE, OPTIONS, OVERRIDES, ValueType
 from tuner.engine.command_line import UserFlag
 from tuner.engine.findings.asked import DEFAULT_SLOTS
 from tuner.engine.user_command import option_value
@@ -39,13 +40,30 @@ def effective_options(asked: Asked, model: ModelFile) -> dict[str, Value]:
         options |= {"parallel": DEFAULT_SLOTS, "kv-unified": True}  # the cache is shared, whatever is said
     if asked.is_on("cpu-moe"):
         options["cpu-moe"] = True
-    overrides = [flag.value for flag in _flags(asked) if flag.name == "override-tensor" and flag.value]
-    if overrides:
-        options["override-tensor"] = ",".join(overrides)
+    options |= _overrides(asked)
     reduce = asked.command.environment.get(ALLREDUCE)
     if reduce:
         options[ALLREDUCE] = reduce
     return options
+
+
+def _overrides(asked: Asked) -> dict[str, Value]:
+    """Patterns of tensors, all that there are in the engine's order: the first that matches counts.
+
+    The shorthands are patterns as well, and are written out where they stand beside others.
+    """
+    flags = _flags(asked)
+    flags.sort(key=lambda flag: flag in asked.command.flags)  # the engine goes through its variables first
+    found: list[str] = []
+    for flag in flags:
+        if flag.name == "override-tensor":
+            found += [flag.value] if flag.value else []
+        elif flag.name in OVERRIDES:
+            is_on = asked.is_on("cpu-moe") if flag.name == "cpu-moe" else asked.number(flag.name)
+            found += map(str, expert_overrides(flag.name, max(int(is_on or 0), 0)))
+    if not asked.value("override-tensor"):
+        return {}
+    return {"override-tensor": ",".join(found), "cpu-moe": False, "n-cpu-moe": 0, "n-cpu-ffn": 0}
 
 
 def fit_decides(asked: Asked) -> bool:

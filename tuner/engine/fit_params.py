@@ -133,7 +133,7 @@ class FitParams:
             return None
         if query.state_rows != max(query.parallel, 1):
             return None  # drafts give recurrent layers more rows
-        if any("," in pattern for pattern in query.host_tensors):
+        if any("," in one.pattern for one in query.overrides):
             return None  # a comma parts one pattern from the next
         layers = query.gpu_layers if 0 <= query.gpu_layers < _ALL_LAYERS else _ALL_LAYERS
         settings: list[tuple[str, str | None]] = [
@@ -152,11 +152,7 @@ class FitParams:
             ("cache-type-v", query.type_v),
             *([("kv-unified", None)] if query.kv_unified and query.parallel > 1 else []),
             *([("swa-full", None)] if query.swa_full else []),
-            *(
-                [("override-tensor", ",".join(f"{one}=CPU" for one in query.host_tensors))]
-                if query.host_tensors
-                else []
-            ),
+            *([("override-tensor", ",".join(map(str, query.overrides)))] if query.overrides else []),
             ("fit", "off"),
             ("fit-print", "on"),
         ]
@@ -166,11 +162,12 @@ class FitParams:
             if spelling is None:
                 return None
             flags += [spelling] if value is None else [spelling, value]
-        if not query.kv_offload:
-            entry = self._help.option("kv-offload")
-            if entry is None or entry.negation is None:
+        for name, is_on in (("kv-offload", query.kv_offload), ("op-offload", query.op_offload)):
+            entry = None if is_on else self._help.option(name)
+            if entry is not None and entry.negation is not None:
+                flags.append(entry.negation)
+            elif not is_on:
                 return None
-            flags.append(entry.negation)
         return tuple(flags)
 
 

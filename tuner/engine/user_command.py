@@ -8,6 +8,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from tuner.core.experts import override_entries
 from tuner.core.options import BASE_OPTIONS, OPTIONS, Value, ValueType
 from tuner.core.workload import Sampling
 from tuner.engine.command_line import MANAGED, UserFlag, read_user_flags
@@ -243,7 +244,13 @@ def _whole(text: str, where: str) -> int:
     return value
 
 
+def _experts(text: str, _where: str) -> Value:
+    """What a candidate says of the layers; a user's own patterns as they stand."""
+    return override_entries(text) or text
+
+
 _READERS: Mapping[ValueType, Callable[[str, str], Value]] = {
+    ValueType.EXPERTS: _experts,
     ValueType.DEVICES: lambda text, _: tuple(text.split(",")),
     ValueType.SPLIT: split_value,
     ValueType.TEXT: lambda text, _: text,

@@ -12,7 +12,9 @@ from tests.support.models import model, shaped
 from tests.support.shape_gguf import Shape
 from tests.support.strategies import PROPERTY
 from tuner.core.assignment.splits import Splits
-from tuner.core.memory.compute import compute_mib, feed_forward_length
+from tuner.core.memory.activations import feed_forward_length
+from tuner.core.memory.compute import compute_mib
+from tuner.core.memory.host import on_host
 from tuner.core.memory.placement import place
 from tuner.core.memory.query import MemoryQuery
 
@@ -22,9 +24,11 @@ QUERY = MemoryQuery(CARDS, "layer", (), 999, 8192)
 
 
 def compute(query: MemoryQuery, split: tuple[int, ...], of: Splits = HYBRID) -> tuple[float, ...]:
-    placement = place(of.model, query, of.slicer(query.n_devices), split)
+    slicer = of.slicer(query.n_devices)
+    placement = place(of.model, query, slicer, split)
     on_cuda = tuple(name.startswith("CUDA") for name in query.devices)
-    return compute_mib(of.model, query, placement, on_cuda=on_cuda)
+    held = on_host(slicer, query.overrides, placement.owners.count(None))
+    return compute_mib(of.model, query, placement, held, on_cuda=on_cuda)
 
 
 def test_pipeline_of_two_takes_what_the_engine_says() -> None:
@@ -73,7 +77,13 @@ def test_device_that_holds_nothing_has_no_buffer(split: tuple[int, ...]) -> None
 
 
 def test_no_buffer_anywhere_where_nothing_is_offloaded() -> None:
-    assert compute(replace(QUERY, gpu_layers=0), (1, 1)) == (0.0, 0.0)
+    assert compute(replace(QUERY, gpu_layers=0, op_offload=False), (1, 1)) == (0.0, 0.0)
+
+
+def test_card_that_multiplies_with_the_hosts_weights_has_a_buffer_though_it_holds_none() -> None:
+    first, second = compute(replace(QUERY, gpu_layers=0), (1, 1))
+    assert first > 0
+    assert second == 0
 
 
 def test_middle_device_is_between_the_first_and_the_last() -> None:
@@ -84,7 +94,9 @@ def test_middle_device_is_between_the_first_and_the_last() -> None:
 def test_pipeline_ends_where_layers_stay_on_the_host() -> None:
     partly = compute(replace(QUERY, gpu_layers=50), (1, 1))
     assert all(less < more for less, more in zip(partly, compute(QUERY, (1, 1)), strict=True))
-    assert partly[0] == partly[1]
+    assert partly == pytest.approx((198, 150), rel=0.01)  # the first multiplies with what lies on the host
+    alone = compute(replace(QUERY, gpu_layers=50, op_offload=False), (1, 1))
+    assert alone == pytest.approx((150, 150), rel=0.01)
 
 
 def test_device_with_the_output_alone_takes_little() -> None:

@@ -55,6 +55,26 @@ def test_layers_on_the_host_are_the_hosts() -> None:
     }
 
 
+def test_experts_that_left_their_layers_are_named_on_both_sides() -> None:
+    moe = Splits(shaped(Shape("qwen3moe", n_layers=8, n_mtp=0, n_experts=4)))
+    predictor = Predictor(moe, CARDS)
+    words = []
+    for count in (1, 4, 5):
+        query = predictor.query({"ctx-size": 4096, "tensor-split": (4, 5), "n-cpu-moe": count})
+        found = holdings(moe.model, query, predictor.predict_query(query), moe.slicer(2), (4, 5))
+        words.append(tuple(found.values()))
+    last = "layers 4 to 7 (4), output"
+    assert words == [
+        ("layers 0 to 3 (4), 1 of them without experts", last, "experts of 1 layer"),
+        ("layers 0 to 3 (4), without experts", last, "experts of 4 layers"),
+        (
+            "layers 0 to 3 (4), without experts",
+            "layers 4 to 7 (4), 1 of them without experts, output",
+            "experts of 5 layers",
+        ),
+    ]
+
+
 def test_one_device_holds_everything() -> None:
     assert held({"split-mode": "none", "main-gpu": 1}) == {"CUDA1": "layers 0 to 63 (64), output"}
 

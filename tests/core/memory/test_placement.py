@@ -13,6 +13,7 @@ from tests.support.models import model, shaped
 from tests.support.shape_gguf import Shape
 from tests.support.strategies import PROPERTY, splits
 from tuner.core.assignment.splits import Splits
+from tuner.core.memory.overrides import Override
 from tuner.core.memory.placement import MIB, Placement, cache_bytes, place
 from tuner.core.memory.query import MemoryQuery
 
@@ -71,7 +72,7 @@ def test_layer_mode_loads_each_byte_once(
         devices=("A", "B", "C")[: len(split)],
         gpu_layers=gpu_layers,
         spec=("draft-mtp",) if mtp else (),
-        host_tensors=(r"ffn_(up|down)",) if experts else (),
+        overrides=(Override(r"ffn_(up|down)", "CPU"), Override(r"ffn_gate", "B")) if experts else (),
     )
     found = placed(query, split, SMALL)
     assert sum(found.weights) + found.host_weights == pytest.approx(loaded_mib(SMALL.model, mtp=mtp))
@@ -151,7 +152,7 @@ def test_caches_without_kv_offload_are_the_hosts() -> None:
 @pytest.mark.parametrize("mode", ["layer", "tensor"])
 def test_patterns_keep_their_tensors_on_the_host(mode: str) -> None:
     usual = placed(replace(QUERY, mode=mode))
-    found = placed(replace(QUERY, mode=mode, host_tensors=(r"blk\.0\.ffn_down",)))
+    found = placed(replace(QUERY, mode=mode, overrides=(Override(r"blk\.0\.ffn_down", "CPU"),)))
     one = 17_408 * 5120 * 34 / 32 / MIB
     assert found.host_weights == pytest.approx(usual.host_weights + one)
     assert sum(found.weights) == pytest.approx(sum(usual.weights) - one)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ("-ctk q8_0 -ctv q8_0 -fa off", "-ctv q8_0", "write -fa on"),
         ("--spec-type draft-simple", "--spec-type draft-simple", "add -md with the draft model's file"),
         ("--spec-type ngram-mod -md d.gguf", "-md d.gguf", "add --spec-type draft-simple"),
+        ("-ncmoe -1", "-ncmoe -1", "write a number of layers, or leave it out"),
     ],
 )
 def test_what_keeps_the_server_from_doing_it_is_a_problem(words: str, subject: str, remedy: str) -> None:
@@ -210,3 +211,33 @@ def test_latent_attention_needs_one_cache_type() -> None:
 def test_quantised_cache_in_tensor_mode_is_refused_by_old_builds() -> None:
     assert "builds before 10001" in one("-sm tensor -ctk q8_0 -ctv q8_0", OLD).text
     assert findings(f"{SOUND} -sm tensor -ctk q8_0 -ctv q8_0") == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "remedy"),
+    [
+        (r"blk\.\d{1", "names no memory after a =", "write PATTERN=CPU or PATTERN=DEVICE"),
+        ("(=CPU", "'(' is no regular expression", "close its brackets"),
+        ("exps=CUDA7", "has no memory called 'CUDA7'", "write CPU or CUDA0 or CUDA1"),
+    ],
+)
+def test_pattern_that_the_engine_refuses_is_a_problem(value: str, text: str, remedy: str) -> None:
+    (check,) = (check for check in findings(f"{SOUND} -ot '{value}'") if check.level is PROBLEM)
+    assert text in check.text
+    assert check.remedy.startswith(remedy)
+
+
+def test_pattern_that_can_be_evaluated_is_no_problem() -> None:
+    words = r"-ot 'blk\.(1|2)\..*exps=CUDA1' -ot token_embd=CPU"
+    assert [check for check in findings(f"{SOUND} {words}") if check.level is PROBLEM] == []
+
+
+def test_flag_that_a_build_lacks_is_refused() -> None:
+    check = one("-ncffn 3", OLD)
+    assert check.level is PROBLEM
+    assert "-ncffn" in check.subject
+
+
+def test_count_of_none_leaves_the_pipeline_alone() -> None:
+    assert findings(f"{SOUND} -ncmoe 0") == []
+    assert "pipeline parallelism" in one("-ncmoe 1").text

@@ -161,7 +161,7 @@ def check_command(options: CheckOptions, environ: Mapping[str, str], config_home
         nothing,
         rows=memory.rows(),
         host_holds=memory.holds.get(HOST),
-        host_mib=memory.prediction.host_mib,
+        host_mib=memory.prediction.host_total_mib,
         source=memory.prediction.source,
         checks=(*checks, *memory.checks()),
         works=works,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.cli.build.checked_experts import CheckedExperts
 from tuner.cli.build.memory import build_knowledge
 from tuner.core.assignment.splits import Splits
 from tuner.core.checkup.check import Check, Level, Topic
@@ -13,7 +14,7 @@ from tuner.core.checkup.fits import Room, fit_checks, split_check
 from tuner.core.memory.holdings import holdings
 from tuner.core.memory.need import chance_to_fit, tightest
 from tuner.core.memory.oracle import sharpened
-from tuner.core.memory.repair import GOOD_CHANCE, other_order, repair
+from tuner.core.memory.repair import GOOD_CHANCE, Repair, other_order, repair
 from tuner.engine.changed_command import changed, words_of
 from tuner.engine.effective_options import effective_options, fit_decides
 from tuner.engine.gguf import read_model
@@ -68,6 +69,7 @@ class CheckedMemory:
     holds: Mapping[str, str]
     predictor: Predictor
     fit_decides: bool
+    experts: CheckedExperts
 
     @classmethod
     def of(
@@ -105,6 +107,7 @@ class CheckedMemory:
         if rows is not None:
             prediction = sharpened(prediction, rows)
         slicer = splits.slicer(max(query.n_devices, 1))
+        room_mib = {name: room.usable_mib for name, room in rooms.items()}
         return cls(
             asked=asked,
             splits=splits,
@@ -117,6 +120,7 @@ class CheckedMemory:
             holds=holdings(model, query, prediction, slicer, split),
             predictor=knowledge.predictor,
             fit_decides=fit_decides(asked),
+            experts=CheckedExperts(settled, knowledge.predictor, splits, prediction, room_mib),
         )
 
     @property
@@ -145,7 +149,8 @@ class CheckedMemory:
         labels = {device.name: f"{device.name} ({device.description})" for device in self.rig.devices}
         written = self.asked.value("tensor-split") or ""
         split = split_check(self.query, self.splits, self.split, written=written)
-        checks = [] if split is None else [split]
+        experts = self.experts.check()
+        checks = [one for one in (split, experts) if one is not None]
         checks += fit_checks(self.prediction, self.rooms, labels, fit_decides=self.fit_decides)
         if chance_to_fit(self.prediction, self.room_mib) < GOOD_CHANCE:
             order = other_order(self.options, self.predictor, self.room_mib)
@@ -157,17 +162,24 @@ class CheckedMemory:
 
     def mended(self, command: CheckedCommand, engine: Engine) -> tuple[str | None, str]:
         """A command that fits and what it changes, where this one does not or leaves layers on the host."""
-        worst = tightest(self.prediction, self.room_mib)
-        on_host = self.query.gpu_layers < self.splits.n_units
-        if worst is None or (worst.chance >= GOOD_CHANCE and not on_host):
-            return None, ""
-        found = repair(self.options, self.predictor, self.splits, self.room_mib)
+        found = self._repaired()
         if found is None or not found.changes:
             return None, ""
         changes = {**found.changes, **({"fit": "off"} if engine.help.option("fit") is not None else {})}
         better = changed(command, engine.help, changes)
         words = (command.program or "llama-server", *words_of(better))
         return shell_command(words, public(command)), found.why
+
+    def _repaired(self) -> Repair | None:
+        """What to change; where experts lie in RAM, which of them before anything else."""
+        if self.experts.in_ram:
+            return self.experts.repair()
+        worst = tightest(self.prediction, self.room_mib)
+        on_host = self.query.gpu_layers < self.splits.n_units
+        if worst is None or (worst.chance >= GOOD_CHANCE and not on_host):
+            return None
+        found = repair(self.options, self.predictor, self.splits, self.room_mib)
+        return found or self.experts.repair()
 
 
 def public(command: CheckedCommand) -> dict[str, str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tuner.core.memory.host import on_host
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -31,12 +33,18 @@ def holdings(
         return {
             name: _slices(model, slicer, split, place, prediction) for place, name in enumerate(query.devices)
         }
+    held = on_host(slicer, query.overrides, prediction.owners.count(None)).expert_layers
     found = {
-        name: _units(model, query, [unit for unit, owner in enumerate(prediction.owners) if owner == place])
+        name: _units(
+            model, query, [unit for unit, owner in enumerate(prediction.owners) if owner == place], held
+        )
         for place, name in enumerate(query.devices)
     }
-    on_host = [unit for unit, owner in enumerate(prediction.owners) if owner is None]
-    return {**found, HOST: _units(model, query, on_host)} if on_host else found
+    left = [unit for unit, owner in enumerate(prediction.owners) if owner is None]
+    words = [_units(model, query, left)] if left else []
+    moved = len(held.difference(left))
+    words += [f"experts of {moved} {'layer' if moved == 1 else 'layers'}"] if moved else []
+    return {**found, HOST: ", ".join(words)} if words else found
 
 
 def kv_heads(model: ModelFile, slicer: Slicer, split: tuple[int, ...]) -> tuple[float, ...]:
@@ -50,7 +58,9 @@ def kv_heads(model: ModelFile, slicer: Slicer, split: tuple[int, ...]) -> tuple[
     return tuple(one / max(len(layers), 1) for one in sums)
 
 
-def _units(model: ModelFile, query: MemoryQuery, units: Sequence[int]) -> str:
+def _units(
+    model: ModelFile, query: MemoryQuery, units: Sequence[int], moved: frozenset[int] = frozenset()
+) -> str:
     if not units:
         return "nothing"
     layers = [unit for unit in units if unit < model.n_trunk]
@@ -58,6 +68,9 @@ def _units(model: ModelFile, query: MemoryQuery, units: Sequence[int]) -> str:
     if layers:
         first, last = layers[0], layers[-1]
         parts.append(f"layer {first}" if first == last else f"layers {first} to {last} ({len(layers)})")
+        gone = len(moved.intersection(layers))
+        if gone:
+            parts.append("without experts" if gone == len(layers) else f"{gone} of them without experts")
     if "draft-mtp" in query.spec and any(model.n_trunk <= unit < model.n_layers for unit in units):
         parts.append("MTP")
     if model.n_layers in units:

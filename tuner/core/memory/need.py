@@ -80,6 +80,13 @@ class Prediction:
     """Weights and caches on the host."""
     source: str
     """Who worked it out: `tuner`, or `llama-fit-params` where the engine's own tool did."""
+    host_compute_mib: float = 0.0
+    """The engine's buffer on the host; where a card can have it so it is pinned, and the same memory."""
+
+    @property
+    def host_total_mib(self) -> float:
+        """All that is asked of the host's memory."""
+        return self.host_mib + self.host_compute_mib
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, MiB in whole tenths."""

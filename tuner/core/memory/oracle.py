@@ -90,6 +90,7 @@ def sharpened(prediction: Prediction, rows: tuple[FitRow, ...]) -> Prediction:
         prediction,
         devices=MappingProxyType(needs),
         host_mib=prediction.host_mib if host is None else host.model_mib + host.context_mib,
+        host_compute_mib=prediction.host_compute_mib if host is None else host.compute_mib,
         source="llama-fit-params",
     )
 

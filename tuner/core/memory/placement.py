@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from tuner.core.assignment.cut import Cut
 from tuner.core.assignment.layers import layer_owners
+from tuner.core.memory.overrides import override_of
 from tuner.core.memory.query import bits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tuner.core.assignment.slices import Slicer
+    from tuner.core.memory.overrides import Override
     from tuner.core.memory.query import MemoryQuery
     from tuner.core.model import ModelFile
 
@@ -30,6 +32,8 @@ _INPUT = frozenset(
 )
 _LAYER = re.compile(r"blk\.(\d+)\.")
 _HOST = -1
+#: Below it come the devices that a pattern names: -2 for the first, -3 for the second.
+_FIRST_NAMED = -2
 _WHOLE = Cut()
 
 
@@ -59,7 +63,9 @@ def place(model: ModelFile, query: MemoryQuery, slicer: Slicer, split: tuple[int
     owners = () if tensor_mode else layer_owners(split, model.n_units, query.gpu_layers)
     dealer = _Dealer(query.n_devices, owners, split, tensor_mode=tensor_mode)
     weights = dealer.empty()
-    for unit, cut, size in _weights(slicer, "draft-mtp" in query.spec, query.host_tensors, tensor_mode):
+    for unit, cut, size in _weights(
+        slicer, "draft-mtp" in query.spec, query.overrides, query.devices, tensor_mode
+    ):
         dealer.add(weights, unit, cut, size)
     kv, state = dealer.empty(), dealer.empty()
     for layer in range(model.n_trunk):
@@ -113,6 +119,8 @@ class _Dealer:
     def add(self, sizes: list[float], unit: int, cut: Cut, size_bytes: float) -> None:
         if unit == _HOST:
             sizes[_HOST] += size_bytes
+        elif unit <= _FIRST_NAMED:
+            sizes[_FIRST_NAMED - unit] += size_bytes
         elif not self.tensor_mode:
             owner = self.owners[unit]
             sizes[_HOST if owner is None else owner] += size_bytes
@@ -128,7 +136,8 @@ class _Dealer:
 def _weights(
     slicer: Slicer,
     drafts_mtp: bool,  # noqa: FBT001 - keys of a cache
-    host_tensors: tuple[str, ...],
+    overrides: tuple[Override, ...],
+    devices: tuple[str, ...],
     by_cut: bool,  # noqa: FBT001 - keys of a cache
 ) -> tuple[tuple[int, Cut, float], ...]:
     """Bytes of weights: the unit that they belong to, how they are cut, and how many; few rows, many tensors.
@@ -136,7 +145,8 @@ def _weights(
     Args:
         slicer: Cuts the model's tensors.
         drafts_mtp: Whether MTP layers are loaded.
-        host_tensors: Patterns of tensors that stay on the host.
+        overrides: Patterns of tensors that lie elsewhere; one that names no device of these changes nothing.
+        devices: The engine's names.
         by_cut: Whether units do not matter, as in tensor mode.
     """
     model = slicer.model
@@ -144,7 +154,7 @@ def _weights(
     rows: dict[tuple[int, Cut], float] = {}
 
     def add(unit: int, cut: Cut, size: float) -> None:
-        key = (unit if unit == _HOST or not by_cut else 0, cut if by_cut else _WHOLE)
+        key = (unit if unit < 0 or not by_cut else 0, cut if by_cut else _WHOLE)
         rows[key] = rows.get(key, 0.0) + size
 
     for tensor in model.tensors:
@@ -152,8 +162,13 @@ def _weights(
         layer = model.n_layers if match is None else min(int(match[1]), model.n_layers)
         if not with_mtp and model.n_trunk <= layer < model.n_layers:
             continue
-        on_host = tensor.name in _INPUT or any(re.search(one, tensor.name) for one in host_tensors)
-        add(_HOST if on_host else layer, slicer.of_tensor(tensor), tensor.size_bytes)
+        override = override_of(overrides, tensor.name)
+        unit = _HOST if tensor.name in _INPUT else layer
+        if override is not None and override.on_host:
+            unit = _HOST
+        elif override is not None and override.buffer in devices:
+            unit = _FIRST_NAMED - devices.index(override.buffer)
+        add(unit, slicer.of_tensor(tensor), tensor.size_bytes)
     if not any(tensor.name == "output.weight" for tensor in model.tensors):
         embedding = sum(one.size_bytes for one in model.tensors if one.name == "token_embd.weight")
         add(model.n_layers, _WHOLE, embedding)  # the output is a second copy of the input embedding

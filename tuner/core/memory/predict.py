@@ -7,7 +7,9 @@ from math import sqrt
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tuner.core.memory.compute import compute_mib, feed_forward_length, unpacked_bytes
+from tuner.core.memory.activations import feed_forward_length
+from tuner.core.memory.compute import compute_mib, is_pipelined, unpacked_bytes
+from tuner.core.memory.host import host_compute_bytes, on_host
 from tuner.core.memory.learned import Learned
 from tuner.core.memory.need import DeviceNeed, Prediction
 from tuner.core.memory.oracle import Scale
@@ -57,7 +59,7 @@ class Predictor:
         learned: Learned | None = None,
         scale: Scale | None = None,
     ) -> None:
-        self._scale = scale or Scale()
+        self.scale = scale or Scale()
         self._worked_out: dict[MemoryQuery, _WorkedOut] = {}
         self.learned = learned or Learned()
         self._splits = splits
@@ -83,7 +85,7 @@ class Predictor:
             projector_mib=self._projector_mib,
             projector_device=self._projector_device,
             learned=learned or self.learned,
-            scale=scale or self._scale,
+            scale=scale or self.scale,
         )
         changed._worked_out = self._worked_out
         return changed
@@ -111,20 +113,23 @@ class Predictor:
             return Prediction(MappingProxyType({}), (), self._model.weights_bytes / MIB, "tuner")
         if query not in self._worked_out:
             self._worked_out[query] = self._work_out(query)
-        placed, compute, drafts = self._worked_out[query]
+        placed, compute, drafts, host_compute = self._worked_out[query]
         needs = {
             name: self._need(query, at, placed, compute=compute[at], draft=drafts[at])
             for at, name in enumerate(query.devices)
         }
         host = placed.host_weights + placed.host_cache
-        return Prediction(MappingProxyType(needs), placed.owners, host, "tuner")
+        return Prediction(MappingProxyType(needs), placed.owners, host, "tuner", host_compute)
 
     def _work_out(self, query: MemoryQuery) -> _WorkedOut:
         slicer = self._splits.slicer(query.n_devices)
         placed = place(self._model, query, slicer, self.split_of(query))
         on_cuda = tuple(name.startswith("CUDA") for name in query.devices)
-        compute = compute_mib(self._model, query, placed, on_cuda=on_cuda)
-        return placed, compute, self._drafts(query, placed)
+        held = on_host(slicer, query.overrides, placed.owners.count(None))
+        compute = compute_mib(self._model, query, placed, held, on_cuda=on_cuda)
+        pipelined = is_pipelined(self._model, query, placed)
+        host = host_compute_bytes(self._model, query, held, pipelined=pipelined) / MIB
+        return placed, compute, self._drafts(query, placed), host
 
     def situation(self, query: MemoryQuery, device: str) -> Situation:
         """What a device's unnamed memory depends on in a launch."""
@@ -160,10 +165,10 @@ class Predictor:
             + _ROUNDING_MIB**2
         )
         return DeviceNeed(
-            weights=placed.weights[at] * self._scale.weights,
-            kv=placed.kv[at] * self._scale.cache,
-            recurrent=placed.recurrent[at] * self._scale.cache,
-            compute=compute * self._scale.compute,
+            weights=placed.weights[at] * self.scale.weights,
+            kv=placed.kv[at] * self.scale.cache,
+            recurrent=placed.recurrent[at] * self.scale.cache,
+            compute=compute * self.scale.compute,
             draft=draft.held + draft.compute,
             projector=projector,
             runtime=belief.mean,
@@ -207,7 +212,7 @@ class Predictor:
     def _mtp_buffer_mib(self, query: MemoryQuery, *, on_cuda: bool) -> float:
         """The second context's compute buffer: its graph has two peaks, and a pipeline holds both at once."""
         model = self._model
-        tokens = min(query.ubatch, query.n_ctx) if query.n_ctx else query.ubatch
+        tokens = query.tokens
         embeddings, activations = 4 * _MTP_EMBEDDINGS * model.n_embd, 8 * feed_forward_length(model)
         if query.pipelined:
             per_token = 8 * query.cells + embeddings + activations
@@ -241,7 +246,7 @@ class Predictor:
             type_v=query.draft_type_v,
             spec=(),
             draft_depth=0,
-            host_tensors=(),
+            overrides=(),
         )
         drafts = [_Drafts()] * query.n_devices
         if own.gpu_layers <= 0:
@@ -265,5 +270,5 @@ class _Drafts:
         return _Drafts(self.held + other.held, self.compute + other.compute)
 
 
-_WorkedOut = tuple["Placement", tuple[float, ...], tuple[_Drafts, ...]]
-"""What of a query does not depend on what is learned: placement, compute buffers, drafts."""
+_WorkedOut = tuple["Placement", tuple[float, ...], tuple[_Drafts, ...], float]
+"""What of a query does not depend on what is learned: placement, compute buffers, drafts, the host's buffer."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from tuner.core.memory.overrides import overrides_of
 from tuner.core.options import ALLREDUCE, BASE_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tuner.core.memory.overrides import Override
     from tuner.core.options import Value
 
 #: Bits an element of a cache type; ggml-common.h, build 11434.
@@ -55,8 +56,10 @@ class MemoryQuery:
     draft_device: str | None = None
     draft_gpu_layers: int | None = None
     """Layers of the draft model that are offloaded; None for all."""
-    host_tensors: tuple[str, ...] = ()
-    """Regular expressions of tensors that are kept on the host."""
+    overrides: tuple[Override, ...] = ()
+    """Tensors that lie elsewhere than their layer; the first that matches counts."""
+    op_offload: bool = True
+    """Whether a card multiplies with weights in the host's memory where a batch is large enough."""
     nccl: bool = True
     """Whether reductions may go through NCCL, which takes buffers of its own."""
 
@@ -68,7 +71,17 @@ class MemoryQuery:
     @property
     def pipelined(self) -> bool:
         """Whether the engine keeps several copies of what goes from device to device (facts of build 11434)."""
-        return self.mode == "layer" and self.n_devices > 1 and self.kv_offload and not self.host_tensors
+        return self.mode == "layer" and self.n_devices > 1 and self.kv_offload and not self.overrides
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that one graph computes at most."""
+        return min(self.ubatch, self.n_ctx) if self.n_ctx else self.ubatch
+
+    @property
+    def mask_bytes(self) -> int:
+        """Bytes a token of the attention's mask."""
+        return 2 * self.cells
 
     @property
     def cells(self) -> int:
@@ -137,7 +150,8 @@ def query_of(options: Mapping[str, Value], devices: tuple[str, ...]) -> MemoryQu
         draft_type_v=str(known.get("spec-draft-type-v") or "f16"),
         draft_device=_text(known.get("spec-draft-device")),
         draft_gpu_layers=_optional(known.get("spec-draft-ngl")),
-        host_tensors=_host_tensors(known),
+        overrides=overrides_of(known),
+        op_offload=known.get("op-offload") is not False,
         nccl=str(known.get(ALLREDUCE) or "nccl") == "nccl",
     )
 
@@ -151,30 +165,6 @@ def _fitted(split: tuple[int, ...], n_devices: int) -> tuple[int, ...]:
     if not any(split[:n_devices]):
         return ()
     return (split + (0,) * n_devices)[:n_devices]
-
-
-def _host_tensors(options: Mapping[str, Value]) -> tuple[str, ...]:
-    """Tensors that `-cmoe`, `-ncmoe` and `-ot ...=CPU` keep on the host; common/arg.cpp of build 11434."""
-    experts = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
-    found: list[str] = []
-    if options.get("cpu-moe") is True:
-        found.append(experts)
-    found += [rf"blk\.{layer}{experts}" for layer in range(_whole(options.get("n-cpu-moe"), 0))]
-    found += [rf"blk\.{layer}\.ffn_(up|down|gate)\." for layer in range(_whole(options.get("n-cpu-ffn"), 0))]
-    for part in str(options.get("override-tensor") or "").split(","):
-        pattern, sign, buffer = part.rpartition("=")
-        if sign and buffer.upper().startswith("CPU") and is_pattern(pattern):
-            found.append(pattern)
-    return tuple(found)
-
-
-def is_pattern(text: str) -> bool:
-    """Whether a text is a regular expression."""
-    try:
-        re.compile(text)
-    except re.error:
-        return False
-    return True
 
 
 def _whole(value: Value | None, otherwise: int) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tuner.core.memory.query import is_pattern
+from tuner.core.memory.overrides import is_pattern
+from tuner.core.options import OVERRIDES
 from tuner.engine.findings.asked import NO, listed, problem, warning
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 #: The engine's own limit; a list as long as this is refused.
 _MOST_SHARES = 16
+_COUNTS = ("n-cpu-moe", "n-cpu-ffn")
 _NO_SPLIT_BUFFERS = ("CUDA", "RPC", "Vulkan")
-_OVERRIDES = ("override-tensor", "cpu-moe", "n-cpu-moe", "n-cpu-ffn")
 
 
 def placement_findings(asked: Asked) -> list[Check]:
@@ -29,6 +30,7 @@ def placement_findings(asked: Asked) -> list[Check]:
         *_mode(asked),
         *_gpu_layers(asked),
         *_patterns(asked),
+        *_counts(asked),
         *_fit(asked),
         *_pipeline(asked),
     ]
@@ -137,13 +139,37 @@ def _gpu_layers(asked: Asked) -> Iterator[Check]:
 
 
 def _patterns(asked: Asked) -> Iterator[Check]:
+    """Parts of `-ot` that the engine refuses: it cuts at every comma, and each part at its first `=`."""
     for part in (asked.value("override-tensor") or "").split(","):
-        pattern, sign, _ = part.rpartition("=")
-        if sign and not is_pattern(pattern):
+        pattern, sign, buffer = part.partition("=")
+        shown = asked.written("override-tensor")
+        if part and not sign:
+            text = f"{part!r} names no memory after a =, and the server does not start"
+            yield problem(shown, text, "write PATTERN=CPU or PATTERN=DEVICE, without a comma in the pattern")
+        elif sign and not is_pattern(pattern):
             text = f"{pattern!r} is no regular expression, and the server does not start"
-            yield problem(
-                asked.written("override-tensor"), text, "close its brackets, or write \\. for a dot"
-            )
+            yield problem(shown, text, "close its brackets, or write \\. for a dot")
+        elif sign and _is_unknown_buffer(asked, buffer):
+            text = f"the engine has no memory called {buffer!r}, and the server does not start"
+            yield problem(shown, text, f"write {' or '.join(('CPU', *asked.device_names))}")
+
+
+def _is_unknown_buffer(asked: Asked, buffer: str) -> bool:
+    """Whether neither the host nor a device of the engine is called so; RPC memory is called by its address."""
+    known = asked.device_names and not any(name.startswith("RPC") for name in asked.device_names)
+    return bool(known) and buffer not in {"CPU", *asked.device_names} and "[" not in buffer
+
+
+def _is_some(asked: Asked, name: str) -> bool:
+    return (asked.number(name) or 0) > 0
+
+
+def _counts(asked: Asked) -> Iterator[Check]:
+    for name in _COUNTS:
+        count = asked.number(name)
+        if count is not None and count < 0:
+            text = "less than nothing, and the server does not start"
+            yield problem(asked.written(name), text, "write a number of layers, or leave it out")
 
 
 def _fit(asked: Asked) -> Iterator[Check]:
@@ -152,7 +178,7 @@ def _fit(asked: Asked) -> Iterator[Check]:
         return
     stops = [
         asked.written(name)
-        for name in ("gpu-layers", "tensor-split", *_OVERRIDES)
+        for name in ("gpu-layers", "tensor-split", *OVERRIDES)
         if asked.has(name) and not (name == "gpu-layers" and asked.value(name) in {"auto", "-1"})
     ]
     if asked.split_mode in {"row", "tensor"}:
@@ -167,7 +193,7 @@ def _fit(asked: Asked) -> Iterator[Check]:
 
 
 def _pipeline(asked: Asked) -> Iterator[Check]:
-    names = [name for name in _OVERRIDES if asked.has(name)]
+    names = [name for name in OVERRIDES if asked.has(name) and (name not in _COUNTS or _is_some(asked, name))]
     if not names or asked.split_mode != "layer" or asked.n_devices is None or asked.n_devices < 2:
         return
     text = "switches pipeline parallelism off: the devices take turns while a prompt is read"
