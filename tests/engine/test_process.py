@@ -276,3 +276,12 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (patience.left_s, patience.over) == (0.5, False)
     now_s[0] = 103.0
     assert (patience.left_s, patience.over) == (0.0, True)
+
+
+def test_what_it_reads_from_disks_is_told_while_it_lives(tmp_path: Path) -> None:
+    with started(tmp_path, WAITING) as server:
+        read_mib = server.disk_read_mib()
+        assert read_mib is not None
+        assert 0 <= read_mib < 100
+        server.stop()
+        assert server.disk_read_mib() is None

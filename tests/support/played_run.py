@@ -177,6 +177,9 @@ class AnsweringServer:
     def idle(self, _seconds: float) -> None:
         pass
 
+    def disk_read_mib(self) -> float | None:
+        return None
+
     def free_mib(self) -> dict[str, int]:
         return {}
 

@@ -43,6 +43,8 @@ class PlayedServer:
     """The same, for ever, once it was left alone."""
     free: Callable[[int], Mapping[str, int]] = lambda _requests: {"CUDA0": 4000}
     host: Callable[[int], float | None] = lambda _requests: 1000.0
+    disk: Callable[[int], float | None] = lambda _requests: 0.0
+    """MiB that it has read from the disk."""
     dies_at: int | None = None
     """The request that it does not answer, counted from 0."""
     counts: Callable[[str], int | None] = lambda text: -(-len(text) // CHARACTERS_A_TOKEN)
@@ -86,6 +88,9 @@ class PlayedServer:
         samples = [self._answer(prompt, max_tokens) for prompt in prompts]
         self.now += max(sample.wall_s for sample in samples)
         return samples
+
+    def disk_read_mib(self) -> float | None:
+        return self.disk(self.requests)
 
     def next_token(self, text: str) -> NextToken | None:
         before = self.read[-1] if self.read else ""

@@ -55,6 +55,9 @@ class RunningServer(Reader, Protocol):
     def host_mib(self) -> float | None:
         """Host memory that it holds for itself; None where nobody says."""
 
+    def disk_read_mib(self) -> float | None:
+        """What it has read from disks so far, the page cache's part left out; None where nobody says."""
+
 
 class Work(Protocol):
     """What is done with one running server."""

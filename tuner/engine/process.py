@@ -77,6 +77,13 @@ class ServerProcess:
             return None
         return float(memory.rss - getattr(memory, "shared", 0)) / 2**20  # mapped weights are the page cache's
 
+    def disk_read_mib(self) -> float | None:
+        """What it has read from disks so far, mapped files among it; None where the kernel does not say."""
+        try:
+            return float(psutil.Process(self.pid).io_counters().read_bytes) / 2**20
+        except (psutil.Error, OSError, AttributeError):  # another user's, or a kernel without I/O accounting
+            return None
+
     def log(self) -> str:
         """Everything that it has printed so far."""
         return self._log.text()

@@ -184,6 +184,10 @@ class Session:
         """Host memory that the server holds for itself."""
         return self._server.host_mib()
 
+    def disk_read_mib(self) -> float | None:
+        """What the server has read from disks so far."""
+        return self._server.disk_read_mib()
+
     def _deadlines(self, prompt: Prompt, max_tokens: int) -> Deadlines:
         """By what a slow machine needs; a server that has shown its prompt rate is not waited for much longer."""
         return Patiences.request(prompt, max_tokens, self._slowest_prompt_tok_s, streams=self.slots).within(

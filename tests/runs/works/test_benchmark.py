@@ -137,3 +137,20 @@ def test_what_may_be_reused_may_come_from_the_cache() -> None:
     outcome = benchmark().do(Reusing())
     assert outcome is not None
     assert outcome.evidence == "500 tokens of a fresh prompt came from a cache"
+
+
+# --- the disk
+
+
+def test_a_server_that_lives_from_the_disk_is_degraded_and_not_looked_at() -> None:
+    look = Looked()
+    outcome = benchmark(look).do(PlayedServer(disk=lambda requests: 5000.0 * requests))
+    assert outcome is not None
+    assert outcome.kind is Kind.DEGRADED
+    assert "read from the disk while it answered" in outcome.evidence
+    assert look.times == 0
+
+
+def test_what_was_read_before_the_first_request_does_not_count() -> None:
+    assert benchmark().do(PlayedServer(disk=lambda _requests: 50_000.0)) is None
+    assert benchmark().do(PlayedServer(disk=lambda _requests: None)) is None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tuner.core.asked import draft_difference, sample_difference
 from tuner.core.measurement import rates
 from tuner.core.objective import why_too_late
 from tuner.core.outcome import Kind, Outcome, Phase
+from tuner.core.paging import paged
 from tuner.runs.works.asking import answers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tuner.core.asked import Asked
     from tuner.core.measurement import Sample
@@ -52,17 +54,29 @@ class Benchmark:
     def do(self, server: RunningServer) -> Outcome | None:
         """Measure and look."""
         workload = self._workload
+        read_mib = [server.disk_read_mib()]
         for prompt, sample in answers(server, workload):
+            read_mib.append(server.disk_read_mib())
             outcome = sample_difference(sample, workload.max_tokens, reuses=prompt.reuses)
             if outcome is not None:
                 return outcome
             self.samples.append(sample)
             if (hopeless := self._on_sample(sample)) is not None:
                 return Outcome(Kind.PRUNED, phase=Phase.BENCHMARK, evidence=hopeless)
-        outcome = draft_difference(self._asked, self.samples) or self._first_token(server)
+        outcome = (
+            draft_difference(self._asked, self.samples) or self._paged(read_mib) or self._first_token(server)
+        )
         if outcome is None and self._look is not None:
             self._look(server, rates(self.samples).prompt_tok_s)
         return outcome
+
+    def _paged(self, read_mib: Sequence[float | None]) -> Outcome | None:
+        """Whether it lived from the disk, by what it had read before and after each request."""
+        known = [one for one in read_mib if one is not None]
+        if len(known) < len(read_mib):
+            return None
+        each = [after - before for before, after in pairwise(known)]
+        return paged(each, [sample.predicted_n for sample in self.samples])
 
     def _first_token(self, server: RunningServer) -> Outcome | None:
         """Whether the first token comes in time after a long prompt, where a limit was set."""
