@@ -197,3 +197,15 @@ def test_environment_of_the_user_belongs_to_the_command_and_options_in_it_do_not
     environment = command.best()["winner"]["environment"]
     assert environment["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     assert "GGML_CUDA_P2P" not in environment
+
+
+def test_where_nothing_can_fit_it_says_what_would_do(command: TunerCommand) -> None:
+    command.fake.always(oom={"stage": "kv", "device": 0, "mib": 512})
+    ended = command.run(*command.words("--device-memory", "CUDA0=40,CUDA1=40", "--launches", "3"))
+    assert ended.code == 1
+    first, _, last = ended.stdout.partition("[  0]")
+    for said in (first, last):
+        assert (
+            "Nothing in this space is expected to fit at 2,048 tokens: the smallest configuration, " in said
+        )
+        assert "Or a mixture-of-experts model of that size" in said

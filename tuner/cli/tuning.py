@@ -30,6 +30,7 @@ from tuner.runs.orphans import end_orphans
 from tuner.runs.trial_folder import remove_half_written, write_json
 from tuner.runs.tune import TuneRun
 from tuner.search.confirmation.result import winner_of
+from tuner.search.ways_out import ways_out
 from tuner.study import StudyStore, TpeSampler
 
 if TYPE_CHECKING:
@@ -69,6 +70,9 @@ def run_tune(options: TuneOptions, *, yes: bool, dry_run: bool) -> None:
         with holding(assembly.rig) as interrupts:
             ending, store = run_study(assembly, interrupts, cool_to_c=options.cool_to_c)
             if winner_of(store.confirmation(), store.records()) is None and not ending.interrupted:
+                rules = assembly.plan.rules
+                for sentence in ways_out(rules.bound, rules.memory.predictor, rules.memory.room_mib):
+                    say(sentence)
                 raise typer.Exit(NOTHING_MEASURED)
             if interrupts.received is not None:
                 raise typer.Exit(128 + interrupts.received)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from tuner.core.memory.need import chance_to_fit
@@ -62,11 +63,14 @@ def most_modest(
     bound: BoundSpace, predict: Callable[[Candidate], Prediction], room_mib: Mapping[str, float]
 ) -> tuple[Candidate | None, float]:
     """What is likeliest to fit, of all splits with the smallest cache and buffers and no drafts; and how likely."""
-    best: tuple[Candidate | None, float] = (None, -1.0)
+    best: tuple[Candidate | None, float] = (None, 0.0)
+    rank = (-inf, -inf)
     for candidate in _modest(bound):
-        chance = chance_to_fit(predict(candidate), room_mib)
-        if chance > best[1]:
-            best = (candidate, chance)
+        prediction = predict(candidate)
+        chance = chance_to_fit(prediction, room_mib)
+        over = (max(need.total - room_mib.get(name, inf), 0.0) for name, need in prediction.devices.items())
+        if (own := (chance, -sum(over))) > rank:
+            best, rank = (candidate, chance), own
     return best
 
 

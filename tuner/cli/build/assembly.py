@@ -49,6 +49,7 @@ from tuner.search.memory_gate import MemoryGate
 from tuner.search.queue import propose
 from tuner.search.starts import starting_candidates
 from tuner.search.strategy import Search
+from tuner.search.ways_out import ways_out
 from tuner.study import TpeSampler
 
 if TYPE_CHECKING:
@@ -171,6 +172,8 @@ def assemble(
         source=knowledge.source,
         oracle=knowledge.oracle,
     )
+    memory.learn(())
+    notes += ways_out(bound, memory.predictor, memory.room_mib)
     return Assembly(
         engine=engine,
         model=model,
