@@ -90,7 +90,8 @@ def test_four_slots_are_added_up_and_what_drafts_nothing_is_among_the_confirmed(
     best: dict[str, Any] = json.loads((tmp_path / "pair" / "best.json").read_text(encoding="utf-8"))
     check_best(best)
     rates = best["winner"]["rates"]
-    assert rates["aggregate_tok_s"] > 1.2 * rates["generation_tok_s"] > 0
+    assert rates["aggregate_tok_s"] == best["winner"]["score_tok_s"] > 0
+    assert rates["generation_tok_s"] > 0
     assert rates["ttft_s"] > 0
     assert best["workload"]["streams"] == 4
     assert "tok/s in all" in said
@@ -101,9 +102,11 @@ def test_four_slots_are_added_up_and_what_drafts_nothing_is_among_the_confirmed(
     assert any(not candidate.drafts for candidate in confirmed)
     one = next(record for record in records if record.score is not None and record.result is not None)
     assert one.result is not None
-    starts = sorted(sample.began_s for sample in one.result.samples)
-    assert starts[3] - starts[0] < 1.0  # four at once
-    assert len(starts) == 12
+    samples = sorted(one.result.samples, key=lambda sample: sample.began_s)
+    assert len(samples) == 12
+    assert (
+        samples[3].began_s < samples[0].began_s + samples[0].wall_s
+    )  # the fourth does not wait for the first
 
 
 def test_a_ladder_finds_the_wall_of_a_small_device_with_one_loss_a_rung_at_most(

@@ -46,7 +46,8 @@ class TunerCommand:
     """`tuner tune` on the fake, as quick as can be: one short request a launch, no modelled time is real, and
     nothing is proved.
 
-    Locks and temporary files go to the test's folder too, so that tests do not meet each other.
+    Locks, temporary files and what launches teach about the rig go to the test's folder too, so that tests do not
+    meet each other.
     """
 
     def __init__(self, folder: Path, fake: FakeEngine | None = None) -> None:
@@ -60,7 +61,12 @@ class TunerCommand:
     @property
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("LLAMA_", "GGML_"))}
-        return self.fake.environment(kept) | {"TMPDIR": str(self.folder / "tmp"), "COLUMNS": "160"}
+        own = {
+            "TMPDIR": str(self.folder / "tmp"),
+            "XDG_DATA_HOME": str(self.folder / "data"),
+            "COLUMNS": "160",
+        }
+        return self.fake.environment(kept) | own
 
     def words(self, *options: str, model: Path | None = None, space: str = "quick") -> list[str]:
         """The words of `tuner tune` behind the program; an option that is given again wins."""
