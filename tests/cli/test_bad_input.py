@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.fake_engine import FakeEngine
 from tests.support.gguf_files import Tensor, model_metadata, write_gguf, write_shards
-from tests.support.tuner_command import Ended, TunerCommand
+from tests.support.tuner_command import TunerCommand, assert_refused
 from tuner.cli.build import assembly
 from tuner.engine.probe import Engine, probe
 
@@ -40,15 +40,6 @@ def _asks_the_fake_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return _KNOWN[path]
 
     monkeypatch.setattr(assembly, "probe", ask)
-
-
-def assert_refused(ended: Ended, *parts: str) -> None:
-    """One line that says what, where and what to do; no traceback."""
-    assert ended.code == 2, ended
-    (line,) = ended.stderr.splitlines()
-    assert line.startswith("error: ")
-    for part in parts:
-        assert part in line
 
 
 def script(folder: Path, body: str) -> Path:

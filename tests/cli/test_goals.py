@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.tuner_command import assert_refused
 from tuner.report.best import check_best
 
 if TYPE_CHECKING:
@@ -46,10 +47,7 @@ def test_a_goal_that_makes_no_sense_is_one_line(
     command: TunerCommand, options: tuple[str, ...], message: str
 ) -> None:
     ended = command.run(*command.words(*options))
-    assert ended.code == 2
-    (line,) = ended.stderr.splitlines()
-    assert line.startswith("error: ")
-    assert message in line
+    assert_refused(ended, message)
     assert command.launches() == []
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.gguf_files import model_metadata, write_gguf
+from tests.support.tuner_command import assert_refused
 from tuner.core.outcome import Kind
 from tuner.report.best import check_best
 
@@ -115,8 +116,5 @@ def test_what_does_not_go_with_a_session_is_one_line(
     command: TunerCommand, options: tuple[str, ...], message: str
 ) -> None:
     ended = command.run(*command.words(*options))
-    assert ended.code == 2
-    (line,) = ended.stderr.splitlines()
-    assert line.startswith("error: ")
-    assert message in line
+    assert_refused(ended, message)
     assert command.launches() == []

@@ -176,3 +176,12 @@ def lives(event: dict[str, Any]) -> bool:
         return psutil.Process(event["pid"]).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def assert_refused(ended: Ended, *parts: str) -> None:
+    """One line that says what, where and what to do; no traceback."""
+    assert ended.code == 2, ended
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("error: ")
+    for part in parts:
+        assert part in line
