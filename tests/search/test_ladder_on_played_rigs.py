@@ -29,6 +29,7 @@ from tuner.study import TpeSampler
 
 if TYPE_CHECKING:
     from tuner.core.candidate import Candidate
+    from tuner.core.memory.learned import Observation
     from tuner.search.coordinates import BoundSpace
 
 SOURCE = "played"
@@ -40,7 +41,7 @@ class PlayedLadder:
 
     name: str
     launches: int
-    known: list = field(default_factory=list)  # type: ignore[type-arg]  # observations
+    known: list[Observation] = field(default_factory=list)
     best_tok_s: dict[int, float] = field(default_factory=dict)
     first_seen: dict[int, int] = field(default_factory=dict)
     """Launches until the rung's winner was made, by context."""
@@ -125,13 +126,12 @@ class PlayedLadder:
 
     def largest(self) -> int | None:
         gate = self.gate()
-        found = largest_context(
+        return largest_context(
             self.at,
             lambda one: gate.predictor.predict(one.options),
             gate.room_mib,
             most_tokens=self.rig.rig.model.ctx_train,
         )
-        return None if found is None else found[0]
 
     def modest(self, context: int) -> Candidate | None:
         gate = self.gate()

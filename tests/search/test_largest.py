@@ -28,10 +28,9 @@ def largest(rig: SimulatedRig, *, most_tokens: int = 262_144, spare_mib: float =
         return replace(task.bound, imposed={**task.bound.imposed, "ctx-size": context})
 
     room = {device.name: device.free_mib - spare_mib for device in task.devices}
-    found = largest_context(
+    return largest_context(
         bound_at, lambda one: predictor.predict(one.options), room, most_tokens=most_tokens
     )
-    return None if found is None else found[0]
 
 
 @pytest.mark.parametrize("name", RIGS)

@@ -15,6 +15,7 @@ from tuner.cli.dates import now
 from tuner.cli.screen import first_screen
 from tuner.cli.study_folder import LADDER, LADDER_TABLE, check_writable
 from tuner.cli.tuning import NOTHING_MEASURED, holding, may_start, print_launches, run_study, say, take_study
+from tuner.core.trial import TrialRecord, best_of
 from tuner.engine.environment import empty_config_home
 from tuner.errors import ResultsError, UsageError
 from tuner.report.best import best_document
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from tuner.core.candidate import Candidate
     from tuner.core.ladder import Contexts
     from tuner.core.rig import Rig
-    from tuner.core.trial import TrialRecord
     from tuner.runs.interrupt import SignalInterrupts
     from tuner.study import StudyStore
 
@@ -143,19 +143,16 @@ class _Climbing:
         lowest = max((*contexts.tokens, STEP_TOKENS))
         assembly = self.assembled(RungOrder(lowest, is_max=True, budget_s=None))
         bound, memory = assembly.plan.rules.bound, assembly.plan.rules.memory
-        memory.learn(())
-        found = largest_context(
+        return largest_context(
             lambda context: replace(bound, imposed={**bound.imposed, "ctx-size": context}),
             lambda one: memory.predictor.predict(one.options),
             memory.room_mib,
             most_tokens=assembly.model.n_ctx_train or lowest,
         )
-        return None if found is None else found[0]
 
     def modest(self, context: int) -> Candidate | None:
         """What is likeliest to fit at a context, by all that the rig has taught."""
         rules = self.assembled(RungOrder(context, is_max=True, budget_s=None)).plan.rules
-        rules.memory.learn(())
         predictor = rules.memory.predictor
         return most_modest(rules.bound, lambda one: predictor.predict(one.options), rules.memory.room_mib)[0]
 
@@ -207,5 +204,5 @@ def _winner(store: StudyStore, records: list[TrialRecord]) -> Candidate | None:
     own = next((record.candidate for record in records if record.key == key), None)
     if own is not None:
         return own
-    measured = [record for record in records if record.candidate is not None and record.may_win]
-    return max(measured, key=lambda record: record.worth).candidate if measured else None
+    best = best_of([record for record in records if record.candidate is not None])
+    return None if best is None else best.candidate

@@ -132,6 +132,11 @@ class SearchSpace:
         """The parameter of that name; None where the space does not vary it."""
         return next((parameter for parameter in self.parameters if parameter.name == name), None)
 
+    def choices(self, name: str) -> tuple[Value, ...]:
+        """The values that the space names for an option; none where it does not vary it by a list."""
+        parameter = self.parameter(name)
+        return parameter.choices if isinstance(parameter, Choice) else ()
+
 
 def holds(condition: Condition, options: Mapping[str, Value]) -> bool:
     """Whether options meet a condition; an option that is not set meets none."""

@@ -109,8 +109,6 @@ class Workload:
     """What is made the most of."""
     streams: int = 1
     """Requests at the same time."""
-    first_token: Prompt | None = None
-    """What is asked for its first token alone; None for nothing."""
     session: Script | None = None
     """Conversations that go on from a server's own answers, instead of the prompts; None for the prompts."""
 

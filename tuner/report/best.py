@@ -188,9 +188,7 @@ def _turns(record: TrialRecord, facts: Mapping[str, Any]) -> list[dict[str, Any]
 
 def _aggregate(record: TrialRecord) -> float | None:
     """All slots together; null where requests came one after the other."""
-    if record.result is None or record.goal.objective is not Objective.THROUGHPUT:
-        return None
-    return record.goal.rate_tok_s(record.result.samples)
+    return record.score if record.goal.objective is Objective.THROUGHPUT else None
 
 
 def _rates_json(rates: Rates) -> dict[str, Any]:

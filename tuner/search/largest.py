@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tuner.core.memory.need import chance_to_fit
 from tuner.core.options import ALLREDUCE, KV_BITS
-from tuner.core.space import Choice, broken_rule
+from tuner.core.space import broken_rule
 from tuner.search.coordinates import complete
 from tuner.search.speed.pool import Pool
 
@@ -31,8 +31,8 @@ def largest_context(
     room_mib: Mapping[str, float],
     *,
     most_tokens: int,
-) -> tuple[int, Candidate] | None:
-    """The largest context that something in the space fits with, and what fits best there; None where nothing does.
+) -> int | None:
+    """The largest context that something in the space fits with, in tokens; None where nothing does.
 
     Args:
         bound_at: The space at a context.
@@ -41,22 +41,16 @@ def largest_context(
         most_tokens: What the model was trained for.
     """
 
-    def fits(steps: int) -> Candidate | None:
-        candidate, chance = most_modest(bound_at(steps * STEP_TOKENS), predict, room_mib)
-        return candidate if chance >= SURE else None
+    def fits(steps: int) -> bool:
+        return most_modest(bound_at(steps * STEP_TOKENS), predict, room_mib)[1] >= SURE
 
     low, high = 0, max(most_tokens // STEP_TOKENS, 1)
-    best = fits(high)
-    if best is not None:
-        return high * STEP_TOKENS, best
+    if fits(high):
+        return high * STEP_TOKENS
     while high - low > 1:  # a larger context never needs less
         middle = (low + high) // 2
-        found = fits(middle)
-        if found is None:
-            high = middle
-        else:
-            low, best = middle, found
-    return None if best is None else (low * STEP_TOKENS, best)
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low * STEP_TOKENS or None
 
 
 def most_modest(
@@ -87,22 +81,17 @@ def _smallest(bound: BoundSpace) -> dict[str, Value]:
     """Values that take least memory, of the options that a space varies."""
     small: dict[str, Value] = {}
     for name in ("cache-type-k", "cache-type-v"):
-        types = _choices(bound, name)
+        types = bound.space.choices(name)
         if types:
             small[name] = min(types, key=lambda kind: KV_BITS.get(str(kind), 16.0))
-    sizes = [one for one in _choices(bound, "ubatch-size") if isinstance(one, int)]
+    sizes = [one for one in bound.space.choices("ubatch-size") if isinstance(one, int)]
     if sizes:
         small["ubatch-size"] = min(sizes)
-    if "none" in _choices(bound, "spec-type"):
+    if "none" in bound.space.choices("spec-type"):
         small["spec-type"] = "none"
-    if "internal" in _choices(bound, ALLREDUCE):
+    if "internal" in bound.space.choices(ALLREDUCE):
         small[ALLREDUCE] = "internal"  # NCCL takes memory of its own
-    slots = [one for one in _choices(bound, "parallel") if isinstance(one, int)]
+    slots = [one for one in bound.space.choices("parallel") if isinstance(one, int)]
     if slots:
         small["parallel"] = min(slots)
     return small
-
-
-def _choices(bound: BoundSpace, name: str) -> tuple[Value, ...]:
-    parameter = bound.space.parameter(name)
-    return parameter.choices if isinstance(parameter, Choice) else ()

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tuner.core.slots import parallel_of
-from tuner.core.space import Choice
 from tuner.search.coordinates import complete
 
 if TYPE_CHECKING:
@@ -60,7 +59,5 @@ def _with_room(options: dict[str, Value], bound: BoundSpace) -> dict[str, Value]
 
 def _values(bound: BoundSpace, name: str) -> list[Value]:
     """The values of an option that a space varies, the smallest first."""
-    parameter = bound.space.parameter(name)
-    if name in bound.imposed or not isinstance(parameter, Choice):
-        return []
-    return sorted(parameter.choices, key=lambda value: value if isinstance(value, int | float) else 0)
+    choices = () if name in bound.imposed else bound.space.choices(name)
+    return sorted(choices, key=lambda value: value if isinstance(value, int | float) else 0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tuner.core.memory.need import chance_to_fit
 from tuner.core.objective import Objective
+from tuner.core.trial import best_of
 from tuner.search.coordinates import complete
 from tuner.search.neighbours import neighbour
 from tuner.search.queue import propose
@@ -203,8 +204,7 @@ class Search:
 
 def _best(records: Sequence[TrialRecord]) -> TrialRecord | None:
     """The candidate that is worth most so far; None before the first."""
-    measured = [record for record in records if record.candidate is not None and record.may_win]
-    return max(measured, key=lambda record: (record.worth, -record.number)) if measured else None
+    return best_of([record for record in records if record.candidate is not None])
 
 
 def _difference(candidate: Candidate, records: Sequence[TrialRecord]) -> str:

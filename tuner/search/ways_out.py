@@ -68,7 +68,7 @@ def _less_context(
     )
     if found is None:
         return []
-    return [f"Less context: {found[0]:,} tokens are expected to fit (--context {found[0]})."]
+    return [f"Less context: {found:,} tokens are expected to fit (--context {found})."]
 
 
 def _experts_in_ram(

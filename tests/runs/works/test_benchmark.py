@@ -12,7 +12,7 @@ from tuner.core.asked import Asked
 from tuner.core.measurement import FIRST_ONLY
 from tuner.core.objective import FirstTokenLimit, Goal
 from tuner.core.outcome import Kind, Phase
-from tuner.prompts.deep import deepened, first_token_prompt
+from tuner.prompts.deep import deepened
 from tuner.runs.works.benchmark import Benchmark
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def test_streams_are_asked_together_and_every_answer_counts() -> None:
 @pytest.mark.parametrize(("limit_s", "kind"), [(5.0, None), (1.0, Kind.DEGRADED)])
 def test_a_first_token_that_comes_too_late_degrades_and_is_kept(limit_s: float, kind: Kind | None) -> None:
     goal = Goal(first_token=FirstTokenLimit(limit_s, 2000))
-    limited = replace(WORKLOAD, goal=goal, first_token=first_token_prompt(2000))
+    limited = replace(WORKLOAD, goal=goal)
     look = Looked()
     work = Benchmark(limited, NOTHING, lambda _sample: None, look)
     outcome = work.do(PlayedServer(prompt_tok_s=1000.0))

@@ -10,7 +10,6 @@ from tuner.core.objective import Objective
 from tuner.core.workload import Sampling, Workload
 from tuner.engine.user_command import parse_sampling
 from tuner.errors import UsageError
-from tuner.prompts.deep import first_token_prompt
 from tuner.prompts.reader import load_prompts
 
 if TYPE_CHECKING:
@@ -90,7 +89,6 @@ def build_workload(
         seed=options.seed,
         goal=goal,
         streams=streams,
-        first_token=None if limit is None else first_token_prompt(limit.tokens),
         session=session,
     )
 

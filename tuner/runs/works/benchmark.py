@@ -10,6 +10,7 @@ from tuner.core.measurement import rates
 from tuner.core.objective import why_too_late
 from tuner.core.outcome import Kind, Outcome, Phase
 from tuner.core.paging import paged
+from tuner.prompts.deep import first_token_prompt
 from tuner.runs.works.asking import answers
 
 if TYPE_CHECKING:
@@ -80,11 +81,10 @@ class Benchmark:
 
     def _first_token(self, server: RunningServer) -> Outcome | None:
         """Whether the first token comes in time after a long prompt, where a limit was set."""
-        workload = self._workload
-        limit = workload.goal.first_token
-        if workload.first_token is None or limit is None:
+        limit = self._workload.goal.first_token
+        if limit is None:
             return None
-        sample = server.ask(workload.first_token, _FIRST_TOKENS)
+        sample = server.ask(first_token_prompt(limit.tokens), _FIRST_TOKENS)
         outcome = sample_difference(sample, _FIRST_TOKENS)
         if outcome is not None:
             return outcome

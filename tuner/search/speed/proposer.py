@@ -11,7 +11,6 @@ import numpy as np
 from tuner.core.cards import Bandwidth
 from tuner.core.launch import ENGINE_DEFAULT
 from tuner.core.memory.placement import MIB
-from tuner.core.space import Choice
 from tuner.search.coordinates import complete
 from tuner.search.speed.explanations import explanations
 from tuner.search.speed.failures import FAR_TOO_SLOW, chance_to_work, failed, weight_of, worked
@@ -252,19 +251,18 @@ class SpeedSearch:
         A quantised cache of the drafts is smaller, but is unpacked into a buffer: in a long context it takes more.
         """
         rows: list[dict[str, Value]] = [dict(options)]
-        sizes = self._choices("ubatch-size")
+        sizes = self._bound.space.choices("ubatch-size")
         if not sizes:
             return rows
-        rows.append({**options, "ubatch-size": 128 if 128 in sizes else min(cast("list[int]", sizes))})
-        types = [name for name in ("spec-draft-type-k", "spec-draft-type-v") if "q8_0" in self._choices(name)]
+        rows.append({**options, "ubatch-size": 128 if 128 in sizes else min(cast("tuple[int, ...]", sizes))})
+        types = [
+            name
+            for name in ("spec-draft-type-k", "spec-draft-type-v")
+            if "q8_0" in self._bound.space.choices(name)
+        ]
         if "spec-draft-n-max" in options and types:
             rows.append({**rows[-1], **dict.fromkeys(types, "q8_0")})
         return rows
-
-    def _choices(self, name: str) -> list[Value]:
-        """Values that the space has for an option; none where it does not vary it."""
-        parameter = self._bound.space.parameter(name)
-        return list(parameter.choices) if isinstance(parameter, Choice) else []
 
 
 def _expected_gain(mean: NDArray[np.float64], sigma: NDArray[np.float64], best: float) -> NDArray[np.float64]:
