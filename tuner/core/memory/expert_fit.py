@@ -85,7 +85,9 @@ def fewest_in_ram(
     all_splits = splits.distinct("layer", n, steps)
     found = [one for split in all_splits if (one := search.try_out(split, [0] * n)) is not None]
     if not found:
-        bounds = sorted((search.least(split), split) for split in all_splits)
+        bounds = sorted(
+            ((search.least(split), split) for split in all_splits), key=lambda row: (sum(row[0]), row)
+        )
         for least, split in bounds:
             if found and sum(least) > min(len(one.host_layers) for one in found):
                 break
