@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.tuner_command import assert_refused
+from tuner.cli import laddering, tuning
+from tuner.cli.build import assembly
 from tuner.study import StudyStore
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+    from pathlib import Path
+
     from tests.support.tuner_command import TunerCommand
 
 
@@ -57,6 +62,27 @@ def test_a_ladder_that_was_cut_off_goes_on_and_measures_nothing_twice(command: T
     after = ladder(command, "1k,2k,max")
     assert len(command.launches()) == launches
     assert after["rungs"] == before["rungs"]
+
+
+def test_what_a_killed_climb_left_is_ended_before_the_devices_are_asked(
+    command: TunerCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ladder(command, "1k,2k")
+    order: list[str] = []
+    take, assemble = tuning.take_study, assembly.assemble
+
+    def taking(folder: Path, stack: ExitStack) -> None:
+        order.append(folder.name)
+        take(folder, stack)
+
+    def assembling(*given: Any, **named: Any) -> assembly.Assembly:  # noqa: ANN401 - what it is given
+        order.append("devices")
+        return assemble(*given, **named)
+
+    monkeypatch.setattr(laddering, "take_study", taking)
+    monkeypatch.setattr(laddering, "assemble", assembling)
+    ladder(command, "1k,2k")
+    assert order[:3] == ["1024", "2048", "devices"]
 
 
 def test_where_nothing_runs_the_ladder_ends_and_says_so(command: TunerCommand) -> None:

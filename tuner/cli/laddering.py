@@ -13,7 +13,7 @@ import typer
 from tuner.cli.build.assembly import Assembly, assemble
 from tuner.cli.dates import now
 from tuner.cli.screen import first_screen
-from tuner.cli.study_folder import LADDER, LADDER_TABLE, check_writable
+from tuner.cli.study_folder import DATABASE, LADDER, LADDER_TABLE, check_writable
 from tuner.cli.tuning import NOTHING_MEASURED, holding, may_start, print_launches, run_study, say, take_study
 from tuner.core.trial import TrialRecord, best_of
 from tuner.engine.environment import empty_config_home
@@ -47,6 +47,8 @@ def run_ladder(options: TuneOptions, contexts: Contexts, *, asked: str, yes: boo
         typer.Exit: It ended otherwise than with a result.
     """
     climbing = _Climbing(options, asked)
+    if not dry_run:
+        _free_devices(options.study_folder)
     lowest = contexts.tokens[0] if contexts.tokens else _FIRST_TOKENS
     first = climbing.assembled(RungOrder(lowest, is_max=False, budget_s=options.budget_s))
     _check_contexts(contexts, first)
@@ -183,6 +185,13 @@ def read_ladder(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return document
+
+
+def _free_devices(folder: Path) -> None:
+    """End what a killed climb has left behind: before the devices are asked, which it would hold."""
+    for database in sorted(folder.glob(f"*/{DATABASE}")):
+        with contextlib.ExitStack() as stack:
+            take_study(database.parent, stack)
 
 
 def _check_contexts(contexts: Contexts, first: Assembly) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tuner.core.candidate import Candidate
     from tuner.core.launch import LaunchResult
+    from tuner.core.measurement import Sample
 
 
 class Purpose(StrEnum):
@@ -80,23 +81,27 @@ class TrialRecord:
     @property
     def rates(self) -> Rates | None:
         """What its samples add up to; None where they do not count."""
-        if self.result is None or not self.result.outcome.policy.measured:
-            return None
-        return rates(self.result.samples)
+        samples = self._counting
+        return None if samples is None else rates(samples)
 
     @property
     def score(self) -> float | None:
         """Tokens a second as the study's goal counts them, what is maximised; None where nothing was measured."""
-        if self.result is None or not self.result.outcome.policy.measured:
-            return None
-        return self.goal.rate_tok_s(self.result.samples)
+        samples = self._counting
+        return None if samples is None else self.goal.rate_tok_s(samples)
 
     @property
     def decode_tok_s(self) -> float | None:
         """The part of its score that generating alone makes; None where nothing was measured."""
+        samples = self._counting
+        return None if samples is None else self.goal.decode_tok_s(samples)
+
+    @property
+    def _counting(self) -> Sequence[Sample] | None:
+        """Its samples, where they are this configuration's speed."""
         if self.result is None or not self.result.outcome.policy.measured:
             return None
-        return self.goal.decode_tok_s(self.result.samples)
+        return self.result.samples
 
     @property
     def worth(self) -> float:
