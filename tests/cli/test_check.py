@@ -140,7 +140,7 @@ def test_experts_in_ram_and_a_split_by_layers_ask_the_last_card_for_everything(c
 def test_cards_are_filled_by_the_line_that_works_for_experts_in_ram(check: Check) -> None:
     command = "llama-server -m MODEL -ngl 99 -ts 159,151 --n-cpu-moe 27 -c 16384 -np 1 -fa on -fit off"
     works = document(check(command, "--json", devices=TWO_SMALL, shape=MOE))["works"]
-    assert works["change"] == "the experts of 22 layers in RAM"
+    assert works["change"] == "the experts of 21 layers in RAM"
     assert "--n-cpu-moe" not in works["command"]
     assert "-ngl 99 -c 16384" in works["command"]
     ended = check(works["command"], "--json", devices=TWO_SMALL, shape=MOE)

@@ -125,6 +125,7 @@ def test_more_room_never_puts_more_in_ram(first: int, second: int, more: int, st
 @PROPERTY
 @given(rooms, rooms)
 @example(1372, 924)  # fewest where the first device gives up more than it has to elsewhere
+@example(1672, 1267)  # one layer ends the pipeline, and it has to be the second device's
 def test_one_layer_less_in_ram_does_not_fit(first: int, second: int) -> None:
     found = fit(first, second)
     fewer = EVERY if found is None else len(found.host_layers) - 1

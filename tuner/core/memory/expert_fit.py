@@ -85,10 +85,8 @@ def fewest_in_ram(
     all_splits = splits.distinct("layer", n, steps)
     found = [one for split in all_splits if (one := search.try_out(split, [0] * n)) is not None]
     if not found:
-        bounds = sorted(
-            ((search.least(split), split) for split in all_splits), key=lambda row: (sum(row[0]), row)
-        )
-        for least, split in bounds:
+        starts = [(start, split) for split in all_splits for start in search.least(split)]
+        for least, split in sorted(starts, key=lambda row: (sum(row[0]), row)):
             if found and sum(least) > min(len(one.host_layers) for one in found):
                 break
             if inf not in least and (one := search.settle(split, [int(count) for count in least])):
@@ -108,10 +106,11 @@ class _Search:
     sizes: Mapping[int, int]
     """Bytes of a layer's experts."""
 
-    def least(self, split: tuple[int, ...]) -> tuple[float, ...]:
+    def least(self, split: tuple[int, ...]) -> list[tuple[float, ...]]:
         """At least how many layers' experts have to leave each device; infinite where all are not enough.
 
-        A sum of at least one: that the pipeline ends with the first is counted as gained here.
+        Several ways where one layer has to leave, whichever device's: that the pipeline ends with the first is
+        counted as gained here.
         """
         own = self._own(split)
         few = [
@@ -132,9 +131,10 @@ class _Search:
                 if replace(bare, weights=bare.weights + mib).chance_to_fit(room) >= self._sure
             )
             counts.append(next(fitting, inf))
-        if not any(counts):
-            counts[next(place for place, layers in enumerate(own) if layers)] = 1
-        return tuple(counts)
+        if any(counts):
+            return [tuple(counts)]
+        places = range(len(own))
+        return [tuple(float(place == one) for place in places) for one in places if own[one]]
 
     def settle(self, split: tuple[int, ...], counts: list[int]) -> ExpertFit | None:
         """The first that fits from so many layers a device on: one more leaves each device that is exceeded."""
