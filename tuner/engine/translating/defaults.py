@@ -52,7 +52,9 @@ def with_defaults(
             pinned.append(Said(words, name))
             changes.append(Change(ChangeKind.PINNED, "", " ".join(words), text))
         else:
-            changes.append(Change(ChangeKind.DIFFERS, f"--{name}", "", f"{text}; no flag sets it to what it was"))
+            changes.append(
+                Change(ChangeKind.DIFFERS, f"--{name}", "", f"{text}; no flag sets it to what it was")
+            )
     return Step((*said, *pinned), tuple(changes))
 
 
