@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tuner.engine.checked_command import flags_of
@@ -58,7 +58,7 @@ class Written:
 
     words: tuple[str, ...]
     environment: Mapping[str, str]
-    changes: tuple[Change, ...] = field(default=())
+    changes: tuple[Change, ...] = ()
 
 
 def read_said(
