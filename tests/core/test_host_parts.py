@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +14,9 @@ from tuner.core.assignment.splits import Splits
 from tuner.core.canonical import canonical
 from tuner.core.host_parts import HostParts
 from tuner.core.memory.overrides import override_of, overrides_of
+
+if TYPE_CHECKING:
+    from tuner.core.options import Value
 
 N = 12
 MOE = Splits(shaped(Shape("qwen3moe", n_layers=N, n_embd=256, n_ff=256, n_mtp=0, n_experts=8)))
@@ -45,13 +50,18 @@ def test_the_engines_own_shorthand_is_used_where_it_says_it() -> None:
 
 
 def test_one_placement_is_one_candidate_however_it_is_written() -> None:
-    ways = (
+    ways: tuple[dict[str, Value], ...] = (
         {"n-cpu-moe": N},
         {"cpu-moe": True},
         {"override-tensor": ("CPU:0-3", "CPU:4-11")},
         {"n-cpu-moe": 99},
     )
-    plain = {"split-mode": "layer", "device": ("CUDA0", "CUDA1"), "gpu-layers": 999, "tensor-split": (1, 1)}
+    plain: dict[str, Value] = {
+        "split-mode": "layer",
+        "device": ("CUDA0", "CUDA1"),
+        "gpu-layers": 999,
+        "tensor-split": (1, 1),
+    }
     assert len({canonical({**plain, **way}, MOE) for way in ways}) == 1
 
 

@@ -216,15 +216,15 @@ def test_what_asks_for_more_than_the_host_has_is_turned_away() -> None:
     lies = Candidate.of(
         {"device": ("CUDA0",), "split-mode": "none", "ctx-size": 4096, "gpu-layers": 999, "cpu-moe": True}
     )
-    needed = (
-        MemoryGate(Predictor(splits, devices), devices, reserve_mib={}, source="s")
-        .predict(lies)
-        .host_total_mib
-    )
-    for room, fits in ((needed + 1, True), (needed - 1, False)):
-        gate = MemoryGate(Predictor(splits, devices), devices, reserve_mib={}, source="s", host_room_mib=room)
-        assert (gate.excess(lies) is None) == fits
-        assert (gate.chance_to_fit(lies) > 0.9) == fits
-    turned_away = gate.turned_away(lies)
+    predictor = Predictor(splits, devices)
+
+    def with_ram(room_mib: float) -> MemoryGate:
+        return MemoryGate(predictor, devices, reserve_mib={}, source="s", host_room_mib=room_mib)
+
+    needed_mib = predictor.predict(lies.options).host_total_mib
+    assert with_ram(needed_mib + 1).excess(lies) is None
+    assert with_ram(needed_mib + 1).chance_to_fit(lies) > 0.9
+    assert with_ram(needed_mib - 1).chance_to_fit(lies) == 0
+    turned_away = with_ram(needed_mib - 1).turned_away(lies)
     assert turned_away is not None
     assert turned_away.device == "host memory"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +16,9 @@ from tuner.search.in_ram_starts import starts_in_ram
 from tuner.search.memory_gate import MemoryGate
 from tuner.search.speed.in_ram import RamSites
 from tuner.search.speed.pool import Pool
+
+if TYPE_CHECKING:
+    from tuner.core.options import Value
 
 RIGS = ("rtx5060ti-4060ti-moe", "rtx3090-5060ti-120b")
 
@@ -37,7 +41,12 @@ def pool_of(name: str) -> Pool:
 def test_every_site_fits_with_something_and_none_has_far_more_in_ram_than_it_must(name: str) -> None:
     task, gate = gate_of(name)
     pool = pool_of(name)
-    lean = {"cache-type-k": "q8_0", "cache-type-v": "q8_0", "ubatch-size": 512, "spec-type": "none"}
+    lean: dict[str, Value] = {
+        "cache-type-k": "q8_0",
+        "cache-type-v": "q8_0",
+        "ubatch-size": 512,
+        "spec-type": "none",
+    }
     counts = []
     for place, (site, _) in enumerate(pool.entries):
         candidate = complete(task.bound, {**pool.options(place), **lean})
@@ -74,7 +83,7 @@ def test_candidates_read_as_the_entries_that_they_were_made_of(name: str) -> Non
 def test_it_begins_with_the_fewest_layers_in_ram_and_ends_with_all(name: str) -> None:
     task, gate = gate_of(name)
     rig = simulated(name)
-    proposal = {"split-mode": "layer", "tensor-split": (1, 1), "n-cpu-moe": 30}
+    proposal: dict[str, Value] = {"split-mode": "layer", "tensor-split": (1, 1), "n-cpu-moe": 30}
     (few, fewest), (engines, proposed), (every, most) = starts_in_ram(task.bound, gate, proposal)
     assert few.startswith("the fewest layers in RAM: ")
     assert "llama-fit-params" in engines
