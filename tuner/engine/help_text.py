@@ -21,6 +21,8 @@ _WORDS = re.compile(r"^[a-z0-9_+-]+(?:,[a-z0-9_+-]+)+$")
 _ALLOWED = re.compile(r"allowed values:\s*(?P<values>[\w+, -]+?)\s*(?:\(|$)")
 _LISTED = re.compile(r"(?:^|\s)- (?P<value>[a-z0-9_+-]+)(?: \(default\))?:")
 
+_VARIABLE = re.compile(r"\(env: (?P<name>[A-Z][A-Z0-9_]*)\)")
+
 #: Removed flags stay listed, with this remark, and stop the start.
 _REMOVED = "has been removed"
 
@@ -67,6 +69,12 @@ class HelpEntry:
         if (listed := _ALLOWED.search(self.text)) is not None:
             return frozenset(re.split(r",\s*", listed["values"]))
         return frozenset(match["value"] for match in _LISTED.finditer(self.text))
+
+    @property
+    def variable(self) -> str | None:
+        """The environment variable that stands for it; None where it has none."""
+        found = _VARIABLE.search(self.text)
+        return None if found is None else found["name"]
 
     @property
     def negation(self) -> str | None:
