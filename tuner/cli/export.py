@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli.build.served import read_best, read_serving, winner_served
+from tuner.cli.saying import note
 from tuner.cli.serving_options import (  # noqa: TC001 - Typer reads them
     Alias,
     ApiKeyFile,
@@ -44,7 +45,7 @@ def export(
     serving = read_serving(
         model_path=model_path, host=host, port=port, api_key_file=api_key_file, alias=alias
     )
-    winner = winner_served(read_best(study, results), serving, say)
+    winner = winner_served(read_best(study, results), serving, note)
     text = FORMS[form].write(winner)
     if output is None:
         typer.echo(text, nl=False)
@@ -52,8 +53,3 @@ def export(
     write_text(output, text)
     if form is Format.SHELL:
         output.chmod(_EXECUTABLE)
-
-
-def say(text: str) -> None:
-    """Tell the owner; standard output is the export's."""
-    typer.echo(f"note: {text}", err=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli.build.served import read_best, read_serving, winner_served
+from tuner.cli.saying import note
 from tuner.cli.serving_options import (  # noqa: TC001 - Typer reads them
     Alias,
     ApiKeyFile,
@@ -59,7 +60,7 @@ def serve(
     serving = read_serving(
         model_path=model_path, host=host, port=port, api_key_file=api_key_file, alias=alias
     )
-    winner = winner_served(read_best(best, results), serving, _say)
+    winner = winner_served(read_best(best, results), serving, note)
     environment = serving_environment(os.environ, winner.environment)
     found = differences(
         winner.document, _now(winner, environment), [device.name for device in winner.devices]
@@ -69,7 +70,7 @@ def serve(
             f"not what it was tuned for: {'; '.join(found)}; tune again, or start it with --anyway"
         )
     for sentence in found:
-        _say(sentence)
+        note(sentence)
     sys.stdout.flush()
     sys.stderr.flush()
     try:
@@ -111,7 +112,3 @@ def _now(winner: Served, environment: Mapping[str, str]) -> dict[str, Any]:
             "size_bytes": model.size_bytes,
         },
     }
-
-
-def _say(text: str) -> None:
-    typer.echo(f"note: {text}", err=True)

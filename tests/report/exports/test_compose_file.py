@@ -12,6 +12,7 @@ import yaml
 from tests.support.system_tools import system_tool
 from tests.support.winners import DEVICES, MODEL, ODD_FOLDER, UUIDS, a_winner
 from tuner.core.serving import Serving
+from tuner.errors import ExportError
 from tuner.report.exports.compose_file import ComposeFile
 
 if TYPE_CHECKING:
@@ -121,6 +122,14 @@ def test_host_and_port_are_where_it_is_published(
     read = service(tmp_path, a_winner(["-ts", "2,3"], serving=serving))
     assert published(read) == address
     assert read["command"] == ["-m", MODEL, "-ts", "2,3", *INSIDE]
+
+
+def test_it_is_published_at_each_address_and_at_no_socket() -> None:
+    text = ComposeFile().write(a_winner(serving=Serving(host="127.0.0.1, ::1", port=9000)))
+    ports = yaml.safe_load(text)["services"]["llama-server"]["ports"]
+    assert ports == ["127.0.0.1:9000:8080", "[::1]:9000:8080"]
+    with pytest.raises(ExportError, match=r"not the socket /run/l\.sock"):
+        ComposeFile().write(a_winner(serving=Serving(host="/run/l.sock")))
 
 
 def test_rpc_servers_of_this_machine_are_reached_by_its_own_network(tmp_path: Path) -> None:

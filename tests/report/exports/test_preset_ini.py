@@ -15,7 +15,8 @@ def test_the_router_gets_host_port_and_key_and_the_section_the_alias() -> None:
     text = PresetIni().write(a_winner(["-ts", "2,3"], serving=serving, environment={"GGML_A": "b c"}))
     assert text.split("\n\n")[1] == f"[my model]\nmodel = {MODEL}\ntensor-split = 2,3\n"
     assert (
-        f"; Start it with: GGML_A='b c' CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={','.join(UUIDS)} "
+        "; Start it with: XDG_CONFIG_HOME=/dev/null GGML_A='b c' "
+        f"CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={','.join(UUIDS)} "
         f"{PROGRAM} --models-preset THIS_FILE --host 0.0.0.0 --port 9000 --api-key-file /k\n"
     ) in text
 

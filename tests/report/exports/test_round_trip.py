@@ -88,7 +88,10 @@ def test_env(candidate: Candidate, path: str, build: str) -> None:
         for entry in help_of(build).entries
         if entry.variable is not None
     }
-    assert {name: value for name, value in got.items() if name not in by_variable} == environment
+    assert {name: value for name, value in got.items() if name not in by_variable} == {
+        "XDG_CONFIG_HOME": "/dev/null",
+        **environment,
+    }
     read = {str(by_variable[name]): value for name, value in got.items() if name in by_variable}
     assert read == as_text(settings_of(["-m", path, *command], build))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.core.serving import MODEL, value_of
 from tuner.engine.environment import NO_CONFIG_FILES
+from tuner.errors import ExportError
 from tuner.report.exports.about import about, commented, one_line
 from tuner.report.exports.yaml_text import yaml_text
 
@@ -30,7 +31,11 @@ class ComposeFile:
     """
 
     def write(self, served: Served) -> str:
-        """The file."""
+        """The file.
+
+        Raises:
+            ExportError: It is to listen where no port can be published.
+        """
         version = one_line(served.document["engine"]["version"]).replace("$", "").replace("}", "")
         service: dict[str, Any] = {
             "image": f"${{LLAMA_SERVER_IMAGE:?name an image whose llama-server is {version}}}",
@@ -69,12 +74,20 @@ def _network(served: Served) -> dict[str, Any]:
         return {"command": [*map(_literal, served.words)], "network_mode": "host"}
     # inside it listens for the container's network, of which only the published port is reached
     inside = ["--host", "0.0.0.0", "--port", str(_PORT_INSIDE)]  # noqa: S104 - in a container
-    host = serving.host or "127.0.0.1"
-    published = f"{f'[{host}]' if ':' in host.strip('[]') and host[0] != '[' else host}"
+    hosts = (serving.host or "127.0.0.1").split(",")
     return {
         "command": [*map(_literal, (*words, *inside, *key))],
-        "ports": [f"{published}:{serving.port or _PORT_INSIDE}:{_PORT_INSIDE}"],
+        "ports": [
+            f"{_bracketed(host.strip())}:{serving.port or _PORT_INSIDE}:{_PORT_INSIDE}" for host in hosts
+        ],
     }
+
+
+def _bracketed(host: str) -> str:
+    """An address as it stands before a port."""
+    if host.endswith(".sock"):
+        raise ExportError(f"compose: it publishes a port, not the socket {host}; give an address with --host")
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def _mounts(served: Served) -> Iterator[tuple[str, bool]]:

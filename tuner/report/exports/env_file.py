@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING
 
+from tuner.engine.environment import NO_CONFIG_FILES
 from tuner.errors import ExportError
-from tuner.report.exports.about import about, commented
+from tuner.report.exports.about import about, commented, one_line
 from tuner.report.exports.settings import settings_of
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ _ESCAPED = re.compile(r'(["\\$`])')
 
 
 class EnvFile:
-    """For `set -a; . FILE; set +a; llama-server`, and for systemd's EnvironmentFile."""
+    """For `(set -a; . ./FILE; exec llama-server)`, and for systemd's EnvironmentFile."""
 
     def write(self, served: Served) -> str:
         """The file.
@@ -34,8 +36,11 @@ class EnvFile:
                 f"env: this llama-server has no environment variable for {', '.join(without)}; "
                 "take --format shell or preset-ini"
             )
-        variables = {str(one.variable): one.text for one in settings} | dict(served.environment)
-        header = [*about(served), "Start it with: set -a; . ./THIS_FILE; set +a; llama-server"]
+        variables = (
+            {str(one.variable): one.text for one in settings} | NO_CONFIG_FILES | dict(served.environment)
+        )
+        start = one_line(f"Start it with: (set -a; . ./THIS_FILE; exec {shlex.quote(served.program)})")
+        header = [*about(served), start]
         return commented(header) + "".join(f"{name}={_quoted(value)}\n" for name, value in variables.items())
 
 

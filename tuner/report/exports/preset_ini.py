@@ -7,8 +7,9 @@ import shlex
 from typing import TYPE_CHECKING
 
 from tuner.core.serving import ALIAS, MODEL, value_of
+from tuner.engine.environment import NO_CONFIG_FILES
 from tuner.errors import ExportError
-from tuner.report.exports.about import about, commented
+from tuner.report.exports.about import about, commented, one_line
 from tuner.report.exports.model_id import model_id
 from tuner.report.exports.settings import settings_of
 
@@ -48,9 +49,11 @@ class PresetIni:
                     f"preset-ini: the value of {one.flag} holds ; or #, a line break, or a blank at its end, "
                     f"which this form cannot hold: {one.text!r}; rename the file, or take --format shell"
                 )
-        start = [f"{key}={shlex.quote(value)}" for key, value in served.environment.items()]
+        start = [
+            f"{key}={shlex.quote(value)}" for key, value in {**NO_CONFIG_FILES, **served.environment}.items()
+        ]
         start += [shlex.quote(served.program), "--models-preset", "THIS_FILE", *served.serving.flags]
-        header = [*about(served), f"Start it with: {' '.join(start)}"]
+        header = [*about(served), one_line(f"Start it with: {' '.join(start)}")]
         if MODEL[1].lstrip("-") not in {one.key for one in settings}:
             raise ExportError("preset-ini: the command names no model file; take --format shell")
         return commented(header, ";") + f"version = 1\n\n[{name}]\n" + "".join(f"{line}\n" for line in lines)
