@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +14,7 @@ from tuner.cli.build.assembly import Assembly, assemble
 from tuner.cli.dates import now
 from tuner.cli.progress import LineProgress
 from tuner.cli.result_table import headline, summary
+from tuner.cli.saying import say
 from tuner.cli.screen import first_screen
 from tuner.cli.study_folder import BEST, DATABASE, check_writable
 from tuner.core.space import broken_rule
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tuner.cli.build.options import TuneOptions
+    from tuner.cli.notify import Notifier
     from tuner.core.memory.learned import Observation
     from tuner.core.rig import Rig
     from tuner.core.trial import TrialRecord
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 NOTHING_MEASURED = 1
 
 
-def run_tune(options: TuneOptions, *, yes: bool, dry_run: bool) -> None:
+def run_tune(options: TuneOptions, notifier: Notifier, *, yes: bool, dry_run: bool) -> None:
     """Check, show, ask, run, conclude.
 
     Raises:
@@ -67,8 +69,13 @@ def run_tune(options: TuneOptions, *, yes: bool, dry_run: bool) -> None:
             return
         if not may_start(yes=yes):
             return
-        with holding(assembly.rig) as interrupts:
-            ending, store = run_study(assembly, interrupts, cool_to_c=options.cool_to_c)
+        with (
+            notifier.finishing(options.study_folder / BEST) as finish,
+            holding(assembly.rig) as interrupts,
+        ):
+            finish.started = True
+            ending, store = run_study(assembly, interrupts, notifier, cool_to_c=options.cool_to_c)
+            finish.why = ending.why
             if winner_of(store.confirmation(), store.records()) is None and not ending.interrupted:
                 rules = assembly.plan.rules
                 for sentence in ways_out(rules.bound, rules.memory.predictor, rules.memory.room_mib):
@@ -111,7 +118,7 @@ def holding(rig: Rig) -> Iterator[SignalInterrupts]:
 
 
 def run_study(
-    assembly: Assembly, interrupts: SignalInterrupts, *, cool_to_c: int | None
+    assembly: Assembly, interrupts: SignalInterrupts, notifier: Notifier, *, cool_to_c: int | None
 ) -> tuple[Ending, StudyStore]:
     """Go on with a study, or make it, to its end.
 
@@ -137,7 +144,7 @@ def run_study(
             say, assembly.plan.budget, used_before_s=sum(record.wall_s for record in before)
         ),
         interrupts=interrupts,
-        publish=_publisher(store, folder / BEST),
+        publish=_publisher(store, folder / BEST, notifier),
         remember=_memory_keeper(assembly.memory_facts),
     )
     try:
@@ -150,12 +157,17 @@ def run_study(
     return ending, store
 
 
-def _publisher(store: StudyStore, path: Path) -> Callable[[Sequence[TrialRecord]], None]:
+def _publisher(store: StudyStore, path: Path, notifier: Notifier) -> Callable[[Sequence[TrialRecord]], None]:
     """Writes best.json whenever the study's best or what it is compared with has changed."""
     written: list[object] = []
 
+    def best(records: Sequence[TrialRecord]) -> dict[str, Any] | None:
+        return best_document(records, store.facts, date=now(), confirmation=store.confirmation())
+
+    improved = notifier.improvements(best(store.records()), path.parent)
+
     def publish(records: Sequence[TrialRecord]) -> None:
-        document = best_document(records, store.facts, date=now(), confirmation=store.confirmation())
+        document = best(records)
         if document is None:
             path.unlink(missing_ok=True)  # it would go on naming what was disqualified
             written.clear()
@@ -165,6 +177,7 @@ def _publisher(store: StudyStore, path: Path) -> Callable[[Sequence[TrialRecord]
             check_best(document)
             write_json(path, document)
             written[:] = [content]
+            improved(document)
 
     return publish
 
@@ -213,12 +226,6 @@ def print_launches(assembly: Assembly) -> None:
     for why, spec in specs:
         typer.echo(f"# {why}")
         typer.echo(shell_command(launcher.portable_argv(spec), spec.own_environment))
-
-
-def say(text: str) -> None:
-    """Print a line; a run does not end because the terminal it was started from is gone."""
-    with contextlib.suppress(OSError):
-        typer.echo(text)
 
 
 def _say_stopping() -> None:

@@ -96,6 +96,7 @@ def best_document(
         "disqualified": disqualified_document(records),
         "quality": quality_document(records),
         **{name: facts[name] for name in ("engine", "devices", "model", "workload")},
+        "other_devices": facts.get("other_devices", []),  # older studies do not say
     }
 
 

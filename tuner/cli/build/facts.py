@@ -76,6 +76,7 @@ def build_facts(
             }
             for device in rig.devices
         ],
+        "other_devices": [{"name": device.name, "uuid": device.uuid} for device in rig.others],
         "model": {
             "path": model.path,
             "name": model.name,
