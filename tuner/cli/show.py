@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from tuner.cli.result_table import headline, quality_lines, summary, trials_table
+from tuner.cli.result_table import summary, trials_table
 from tuner.cli.study_folder import DATABASE, LADDER_TABLE, find_ladder, find_study
 from tuner.core.candidate import format_value
+from tuner.report.headline import headline, quality_lines
 from tuner.report.proof import label
 from tuner.study import StudyStore
 
