@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.core.launch import LaunchResult
 from tuner.core.soak import Soaked
+from tuner.core.telemetry import GpuReading
 from tuner.errors import ResultsError
 
 if TYPE_CHECKING:
@@ -103,6 +105,36 @@ class TrialFolder:
             return LaunchResult.from_json(document), float(document["wall_s"])
         except (KeyError, TypeError, ValueError):
             return None
+
+    def predicted_mib(self) -> dict[str, dict[str, float]]:
+        """What memory it was expected to need, by device and part; empty where nothing was predicted."""
+        launch = _read_json(self.path / "launch.json") or {}
+        prediction = launch.get("memory_mib") or {}
+        devices: dict[str, dict[str, float]] = prediction.get("devices", {})
+        return devices
+
+    def readings(self) -> tuple[GpuReading, ...]:
+        """What the driver said of each card from the start of the server on; empty where it said nothing."""
+        found = []
+        try:
+            lines = (self.path / "telemetry.jsonl").read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return ()
+        for line in lines:
+            with contextlib.suppress(ValueError, TypeError):  # a line that a full disk has cut
+                found.append(GpuReading.from_json(json.loads(line)))
+        return tuple(found)
+
+    def log_tail(self, most_bytes: int) -> str:
+        """The end of what its server printed, whole lines; empty where there is no log."""
+        try:
+            with self.log_path.open("rb") as stream:
+                size = stream.seek(0, os.SEEK_END)
+                stream.seek(max(size - most_bytes, 0))
+                text = stream.read().decode("utf-8", errors="replace")
+        except OSError:
+            return ""
+        return text.partition("\n")[2] if size > most_bytes else text
 
     def record_soaked(self, soaked: Soaked) -> None:
         """Write down what it has gone through so far; it may go on for hours."""

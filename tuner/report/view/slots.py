@@ -1,0 +1,90 @@
+"""Sections that come from other results than the study's own: a ladder of contexts, engines by file, builds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tuner.report.view.table import Table, table
+from tuner.report.words import NOTHING, number, times
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class RungPoint:
+    """One context."""
+
+    context: int
+    is_max: bool
+    tok_s: float | None
+    """None where nothing runs."""
+    engine_default_tok_s: float | None
+    configuration: str
+    command: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LadderSection:
+    """What more context costs."""
+
+    rungs: tuple[RungPoint, ...]
+    figures: Table
+    alt: str
+
+
+def ladder_section(document: Mapping[str, Any]) -> LadderSection | None:
+    """The section; None where no rung was climbed yet.
+
+    Args:
+        document: ladder.json.
+    """
+    rungs = document["rungs"]
+    if not rungs:
+        return None
+    points = tuple(
+        RungPoint(
+            rung["context"],
+            rung["is_max"],
+            rung["score_tok_s"],
+            rung["engine_default_tok_s"],
+            rung["configuration"] or "nothing runs",
+            rung["command"],
+        )
+        for rung in rungs
+    )
+    rows = [
+        (
+            f"{rung['context']:,}{' (max)' if rung['is_max'] else ''}",
+            rung["configuration"] or "nothing runs",
+            number(rung["score_tok_s"], ".1f"),
+            number(rung["prompt_tok_s"], ".0f"),
+            number(rung["engine_default_tok_s"], ".1f"),
+            _ratio(rung["ratio"]),
+            ", ".join(f"{device} {mib:,} MiB" for device, mib in rung["free_mib"].items()) or NOTHING,
+            str(rung["launches"]),
+            str(rung["out_of_memory"]),
+        )
+        for rung in rungs
+    ]
+    heads = (
+        ">context|best configuration|>tok/s|>prompt tok/s|>engine's own|ratio (95 %)|least free|>launches|"
+        ">out of memory"
+    )
+    return LadderSection(points, table(heads, rows), _alt(points))
+
+
+def _ratio(document: Mapping[str, Any] | None) -> str:
+    if document is None:
+        return NOTHING
+    low, high = document["interval"]
+    return f"{times(document['ratio'])}x ({times(low)} to {times(high)})"
+
+
+def _alt(points: Sequence[RungPoint]) -> str:
+    rows = [
+        f"{one.context:,} tokens: " + ("nothing runs" if one.tok_s is None else f"{one.tok_s:.1f} tok/s")
+        for one in points
+    ]
+    return f"The best generated tokens a second at each context. {'; '.join(rows)}."
