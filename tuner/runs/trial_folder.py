@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 _HALF_WRITTEN = ".new"
+#: So much of a log's end is kept with the study.
+LOG_TAIL_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,19 @@ class TrialFolder:
     def log_path(self) -> Path:
         """Where the server's output goes."""
         return self.path / "server.log"
+
+    def log_tail(self) -> str:
+        """The end of the server's output, in whole lines; empty where there is none."""
+        try:
+            with self.log_path.open("rb") as stream:
+                size = stream.seek(0, os.SEEK_END)
+                stream.seek(max(size - LOG_TAIL_BYTES, 0))
+                tail = stream.read(LOG_TAIL_BYTES)
+        except OSError:
+            return ""
+        if size > LOG_TAIL_BYTES:
+            tail = tail.partition(b"\n")[2] or tail
+        return tail.decode("utf-8", errors="replace").replace("\0", "")  # no database keeps a zero in a text
 
     def journal(self, spec: LaunchSpec, plan: LaunchPlan, prediction: Prediction | None = None) -> None:
         """Write down what is about to be launched, and what memory it is expected to need.
@@ -124,17 +139,6 @@ class TrialFolder:
             with contextlib.suppress(ValueError, TypeError):  # a line that a full disk has cut
                 found.append(GpuReading.from_json(json.loads(line)))
         return tuple(found)
-
-    def log_tail(self, most_bytes: int) -> str:
-        """The end of what its server printed, whole lines; empty where there is no log."""
-        try:
-            with self.log_path.open("rb") as stream:
-                size = stream.seek(0, os.SEEK_END)
-                stream.seek(max(size - most_bytes, 0))
-                text = stream.read().decode("utf-8", errors="replace")
-        except OSError:
-            return ""
-        return text.partition("\n")[2] if size > most_bytes else text
 
     def record_soaked(self, soaked: Soaked) -> None:
         """Write down what it has gone through so far; it may go on for hours."""

@@ -76,6 +76,7 @@ def build_facts(
     return {
         "study": dict(study),
         "engine": {"path": str(engine.path), "digest": engine.digest, "version": engine.version},
+        "driver": rig.driver,
         "devices": [
             {
                 "name": device.name,
@@ -99,5 +100,4 @@ def build_facts(
             "free_mib": {device.name: device.free_mib for device in rig.devices},
             "reserve_mib": dict(reserve_mib),
         },
-        "driver": rig.driver,
     }

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
     from tuner.core.trial import TrialRecord
 
-#: The end of a log that is kept for a page.
-_LOG_BYTES = 6000
-
 
 def report_inputs(folder: Path) -> ReportInputs:
     """Read a study.
@@ -55,7 +52,7 @@ def report_inputs(folder: Path) -> ReportInputs:
         importances=importances(records),
         needs={number: need for number, need in needs.items() if need},
         log_tails={
-            record.number: folders[record.number].log_tail(_LOG_BYTES)
+            record.number: folders[record.number].log_tail()
             for record in records
             if record.result
             is not None  # the log of a server that still runs may hold what is taken out at its end

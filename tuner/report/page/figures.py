@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tuner.report.view.draft_depth import DraftDepth
     from tuner.report.view.memory import MemoryStacks
     from tuner.report.view.progress import Event, Progress
-    from tuner.report.view.slots import LadderSection
+    from tuner.report.view.slots import BuildsSection, LadderSection
     from tuner.report.view.split_speed import SplitPoint, SplitSpeed
     from tuner.report.view.standings import ClassStanding, Standing
 
@@ -365,6 +365,43 @@ def ladder_figure(section: LadderSection) -> Figure:
         "data": data,
         "layout": {
             "xaxis": {"title": {"text": "tokens of context"}, "type": "category"},
+            "yaxis": {"title": {"text": _RATE}, "rangemode": "tozero"},
+        },
+    }
+
+
+def builds_figure(section: BuildsSection) -> Figure:
+    """The best with each build, as a line over builds."""
+    points = section.points
+    known = [one for one in points if one.low_tok_s is not None and one.high_tok_s is not None]
+    spread = {
+        "type": "data",
+        "symmetric": False,
+        "array": [0.0 if one.high_tok_s is None else one.high_tok_s - one.tok_s for one in points],
+        "arrayminus": [0.0 if one.low_tok_s is None else one.tok_s - one.low_tok_s for one in points],
+        "color": "--layer",
+        "thickness": 2,
+    }
+    return {
+        "data": [
+            {
+                **_scatter(
+                    [f"{html.escape(one.build)}<br>{one.date[:10]}" for one in points],
+                    [one.tok_s for one in points],
+                    [
+                        _wrapped(one.configuration, f"{one.tok_s:.1f} tok/s, {one.date[:10]}")
+                        for one in points
+                    ],
+                ),
+                "mode": "lines+markers",
+                "name": "best",
+                "marker": {"color": "--layer", "size": 9},
+                "line": {"color": "--layer", "width": 2},
+                **({"error_y": spread} if known else {}),
+            }
+        ],
+        "layout": {
+            "xaxis": {"title": {"text": "build"}, "type": "category"},
             "yaxis": {"title": {"text": _RATE}, "rangemode": "tozero"},
         },
     }

@@ -17,7 +17,7 @@ from tuner.report.view.draft_depth import depth_table, draft_depth
 from tuner.report.view.memory import memory_stacks, memory_table
 from tuner.report.view.method import facts_table, method_sentences, rig_table
 from tuner.report.view.progress import failures_table, progress
-from tuner.report.view.slots import ladder_section
+from tuner.report.view.slots import builds_section, ladder_section
 from tuner.report.view.split_speed import split_speed, split_table
 from tuner.report.view.standings import (
     class_standings,
@@ -85,6 +85,8 @@ def render(inputs: ReportInputs, *, written: str) -> str:
             _splits(inputs),
             _drafts(inputs),
             _ladder(inputs),
+            _engines(inputs),
+            _builds(inputs),
             _progress(inputs),
             _importances(inputs),
             _memory(inputs),
@@ -249,6 +251,24 @@ def _ladder(inputs: ReportInputs) -> Section | None:
         commands=tuple(
             (f"{rung.context:,} tokens", rung.command) for rung in section.rungs if rung.command is not None
         ),
+    )
+
+
+def _engines(inputs: ReportInputs) -> Section | None:
+    if inputs.engines is None:
+        return None
+    return Section("engines", "Engine by file", tables=(("", inputs.engines),))
+
+
+def _builds(inputs: ReportInputs) -> Section | None:
+    section = builds_section(inputs.builds)
+    if section is None:
+        return None
+    return Section(
+        "builds",
+        "From build to build",
+        lead="What was best on this rig, build by build.",
+        plot=Plot("plot-builds", section.alt, figures.builds_figure(section), section.figures),
     )
 
 

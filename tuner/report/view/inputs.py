@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tuner.core.memory.words import NotLaunched
     from tuner.core.telemetry import GpuReading
     from tuner.core.trial import TrialRecord
+    from tuner.report.view.slots import BuildPoint
+    from tuner.report.view.table import Table
     from tuner.report.view.walls import WallsOfModes
     from tuner.search.confirmation.state import Confirmation
 
@@ -41,10 +43,10 @@ class ReportInputs:
     """Where the cards are full; None where the model's header cannot be read any more."""
     ladder: Mapping[str, Any] | None = None
     """ladder.json of the ladder that the study is a rung of."""
-    engines: Mapping[str, Any] | None = None
-    """What a study over several engines and files came to; None for a study over one of each."""
-    builds: tuple[Mapping[str, Any], ...] = ()
-    """What was best on this rig with which build, the oldest first."""
+    engines: Table | None = None
+    """What a study over several engines and files came to, engine by file; None for a study over one of each."""
+    builds: tuple[BuildPoint, ...] = ()
+    """What was best on this rig with which build, the oldest first; fewer than two say nothing."""
     running: bool = False
     """Whether a run goes on with it at the moment."""
 

@@ -34,6 +34,44 @@ class LadderSection:
     alt: str
 
 
+@dataclass(frozen=True, slots=True)
+class BuildPoint:
+    """What was best on the rig at some time."""
+
+    date: str
+    """ISO 8601."""
+    build: str
+    """The engine, as people call it."""
+    tok_s: float
+    low_tok_s: float | None
+    """The ends of its interval; None where it was not confirmed."""
+    high_tok_s: float | None
+    configuration: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuildsSection:
+    """What was best with which build."""
+
+    points: tuple[BuildPoint, ...]
+    figures: Table
+    alt: str
+
+
+def builds_section(points: Sequence[BuildPoint]) -> BuildsSection | None:
+    """The section; None where there is nothing to compare with.
+
+    Args:
+        points: The oldest first.
+    """
+    if len(points) < 2:
+        return None
+    rows = [(one.date, one.build, f"{one.tok_s:.1f}", one.configuration) for one in points]
+    told = "; ".join(f"{one.build}: {one.tok_s:.1f} tok/s" for one in points)
+    alt = f"The best generated tokens a second with each build, the oldest first. {told}."
+    return BuildsSection(tuple(points), table("date|build|>tok/s|configuration", rows), alt)
+
+
 def ladder_section(document: Mapping[str, Any]) -> LadderSection | None:
     """The section; None where no rung was climbed yet.
 

@@ -46,7 +46,7 @@ def verdict(inputs: ReportInputs) -> Verdict:
     lines = headline(records, inputs.not_launched, inputs.facts, confirmation)
     if _COMMAND_FOLLOWS in lines:
         lines = lines[: lines.index(_COMMAND_FOLLOWS)]
-    behind = tuple(line.strip() for line in (*lines, *quality_lines(records)))
+    behind = (*lines, *quality_lines(records))
     if winner is None:
         sentence = "Nothing was measured yet." if inputs.running else behind[0]
         return Verdict(sentence, None, None, behind[1:], _state(inputs))
