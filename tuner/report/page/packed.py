@@ -18,11 +18,18 @@ if TYPE_CHECKING:
 #: 3,000 trials a page stays below 6 MB.
 MOST_DETAIL_CHARACTERS = 2_200_000
 _LEAST_LOG_CHARACTERS = 400
+_QUICK = 5
+"""Level of compression of what is packed anew for each page."""
 
 
-def packed(text: str) -> str:
-    """A text as base64 of gzip; the same text always gives the same."""
-    return base64.b64encode(gzip.compress(text.encode(), compresslevel=9, mtime=0)).decode("ascii")
+def packed(text: str, level: int = 9) -> str:
+    """A text as base64 of gzip; the same text always gives the same.
+
+    Args:
+        text: Any.
+        level: From 1 (quick) to 9 (small).
+    """
+    return base64.b64encode(gzip.compress(text.encode(), compresslevel=level, mtime=0)).decode("ascii")
 
 
 def unpacked(text: str) -> str:
@@ -42,19 +49,21 @@ def packed_details(inputs: ReportInputs, most_characters: int = MOST_DETAIL_CHAR
 
     Where it would be too much, logs are cut to their ends until it is not; then they are left out.
     """
+    details = _details(inputs)
     keep = max((len(tail) for tail in inputs.log_tails.values()), default=0)
     while True:
-        text = packed(json.dumps(_details(inputs, keep), separators=(",", ":"), ensure_ascii=False))
+        rows = {number: {**row, "log": row["log"][-keep:] if keep else ""} for number, row in details.items()}
+        text = packed(json.dumps(rows, separators=(",", ":"), ensure_ascii=False), _QUICK)
         if len(text) <= most_characters or not keep:
             return text
-        keep = keep // 2 if keep // 2 >= _LEAST_LOG_CHARACTERS else 0
+        less = min(int(keep * 0.9 * most_characters / len(text)), keep // 2)
+        keep = less if less >= _LEAST_LOG_CHARACTERS else 0
 
 
-def _details(inputs: ReportInputs, keep: int) -> dict[str, Any]:
-    tails = {number: tail[-keep:] if keep else "" for number, tail in inputs.log_tails.items()}
+def _details(inputs: ReportInputs) -> dict[str, dict[str, Any]]:
     found = {}
     for record in inputs.records:
-        detail = trial_detail(record, tails)
+        detail = trial_detail(record, inputs.log_tails)
         found[str(record.number)] = {
             "command": detail.command,
             "evidence": detail.evidence,

@@ -126,6 +126,7 @@ def _environment() -> jinja2.Environment:
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["figure"] = number

@@ -143,7 +143,7 @@ def _sentences(
     if not cards:
         return [_NO_DRIVER]
     mode = "layer" if winner.candidate is None else str(winner.candidate.get("split-mode"))
-    when = "while it answered, prompts included" if prompts_included else "while it generated"
+    when = "while it answered, prompts included," if prompts_included else "while it generated"
     lines = [
         f"{card.device} was busy {card.busy_pct:.0f} % of the time {when} and waited {100 - card.busy_pct:.0f} %"
         f"{_at(card.summary)}."
