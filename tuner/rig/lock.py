@@ -106,7 +106,7 @@ class RigLock:
         )
 
 
-def holder(identity: str, folder: Path | None = None) -> int | None:
+def holder_of(identity: str, folder: Path | None = None) -> int | None:
     """The process that holds a lock, by its own note and without touching it; None where none can be seen to.
 
     Args:

@@ -68,9 +68,9 @@ def is_running(folder: Path) -> bool:
     """Whether a run goes on with the study."""
     if sys.platform != "linux":
         return False
-    from tuner.rig.lock import holder  # noqa: PLC0415 - file locks are Linux's
+    from tuner.rig.lock import holder_of  # noqa: PLC0415 - file locks are Linux's
 
-    return holder(str(folder.resolve())) is not None
+    return holder_of(str(folder.resolve())) is not None
 
 
 def _ladder_of(folder: Path) -> Mapping[str, Any] | None:
