@@ -27,7 +27,7 @@ def show(
     ],
     other: Annotated[
         str | None,
-        typer.Argument(metavar="[OTHER]", help="Another, to say what differs and by how much it is faster."),
+        typer.Argument(metavar="OTHER", help="Another, to say what differs and by how much it is faster."),
     ] = None,
     results: Annotated[Path, typer.Option(metavar="DIR", help="Where studies are kept.")] = Path("results"),
     csv: Annotated[bool, typer.Option("--csv", help="All trials as CSV, for a spreadsheet.")] = False,
