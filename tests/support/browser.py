@@ -83,6 +83,7 @@ def opened(
         java_script_enabled=javascript,
         permissions=["clipboard-read", "clipboard-write"],
         has_touch=size == PHONE,
+        is_mobile=size == PHONE,
     )
     context.set_default_timeout(DEADLINE_MS)
     page = context.new_page()

@@ -59,7 +59,7 @@ def _show(folder: Path) -> None:
     from tuner.report.view.essentials import essentials  # noqa: PLC0415 - as above
     from tuner.report.view.verdict import verdict  # noqa: PLC0415 - as above
 
-    inputs = report_inputs(folder)
+    inputs = report_inputs(folder, with_walls=False)
     console, said = Console(), verdict(inputs)
     console.print(trials_table(inputs.records, inputs.confirmation))
     console.print(summary(inputs.records, inputs.confirmation))

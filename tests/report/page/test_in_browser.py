@@ -206,15 +206,13 @@ def test_a_touch_on_a_plot_still_scrolls_the_page(started: Browser, file: Path) 
         plot.scroll_into_view_if_needed()
         box, before = plot.bounding_box(), one.page.evaluate("scrollY")
         assert box is not None
-        one.page.context.new_cdp_session(one.page).send(
-            "Input.synthesizeScrollGesture",
-            {
-                "x": box["x"] + box["width"] / 2,
-                "y": box["y"] + 80,
-                "yDistance": -300,
-                "gestureSourceType": "touch",
-            },
-        )
+        finger = one.page.context.new_cdp_session(one.page)
+        at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 3}
+        finger.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [at]})
+        for step in range(1, 16):
+            moved = {**at, "y": at["y"] - 10 * step}
+            finger.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [moved]})
+        finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
         assert one.page.evaluate("scrollY") > before + 100
 
 

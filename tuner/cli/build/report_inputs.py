@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from tuner.core.trial import TrialRecord
 
 
-def report_inputs(folder: Path) -> ReportInputs:
+def report_inputs(folder: Path, *, with_walls: bool = True) -> ReportInputs:
     """Read a study.
 
     Args:
         folder: The study's; a run may be going on with it.
+        with_walls: Whether it is worked out where the cards are full and what lies where, for a second or two.
 
     Raises:
         StudyError: It cannot be read.
@@ -42,7 +43,7 @@ def report_inputs(folder: Path) -> ReportInputs:
     folders = {record.number: TrialFolder.of(folder, record.number) for record in records}
     needs = {number: one.predicted_mib() for number, one in folders.items()}
     winner = winning(records, confirmation)
-    known = _memory(store, records)
+    known = _memory(store, records) if with_walls else None
     return ReportInputs(
         records=records,
         facts=store.facts,

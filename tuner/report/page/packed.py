@@ -14,8 +14,9 @@ from tuner.report.view.trial_rows import trial_detail
 if TYPE_CHECKING:
     from tuner.report.view.inputs import ReportInputs
 
-#: Characters of all trials' details in a page, compressed and in base64: with plotly.js (2 MB) and the rows of
-#: 3,000 trials a page stays below 6 MB.
+#: A page is no larger, in bytes.
+MOST_BYTES = 6_000_000
+#: Characters of all trials' details in a page, compressed and in base64.
 MOST_DETAIL_CHARACTERS = 2_200_000
 _LEAST_LOG_CHARACTERS = 400
 _QUICK = 5

@@ -36,12 +36,15 @@ class Measured:
 def measured_candidates(records: Sequence[TrialRecord], confirmation: Confirmation | None) -> list[Measured]:
     """All that were measured, in the order in which they were first launched."""
     gone = disqualified(records)
-    keys = dict.fromkeys(
-        record.key for record in records if record.candidate is not None and record.score is not None
-    )
+    groups: dict[str, list[TrialRecord]] = {}
+    for record in records:
+        if record.candidate is not None:
+            groups.setdefault(record.key, []).append(record)
     found = []
-    for key in keys:
-        record = shown(key, records, confirmation)
+    for key, own in groups.items():
+        if all(record.score is None for record in own):
+            continue
+        record = shown(key, own, confirmation)
         if record.candidate is not None and record.score is not None:
             may_win = record.may_win and key not in gone
             found.append(Measured(record.candidate, record, record.score, may_win))

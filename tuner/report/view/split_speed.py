@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: In which order split modes are shown.
 MODES = ("layer", "tensor", "row", "none")
+#: Of what was slower at its split no more than so many are shown of a mode, the fastest.
+_MOST_OTHERS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,8 @@ def _curve(mode: str, found: Sequence[Measured], first: str, inputs: ReportInput
         ranked = sorted(points[share], key=lambda one: (not one.may_win, -one.tok_s))
         best.append(ranked[0])
         others += ranked[1:]
-    return SplitCurve(mode, tuple(best), tuple(others))
+    fastest = sorted(others, key=lambda one: -one.tok_s)[:_MOST_OTHERS]
+    return SplitCurve(mode, tuple(best), tuple(fastest))
 
 
 def _holds(one: Measured, inputs: ReportInputs) -> str:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class Table:
                 raise ValueError(f"{len(row)} cells under {len(self.columns)} columns: {row}")
 
 
-def table(columns: str, rows: object) -> Table:
+def table(columns: str, rows: Iterable[Sequence[str]]) -> Table:
     """A table out of column names.
 
     Args:
@@ -34,4 +38,4 @@ def table(columns: str, rows: object) -> Table:
         rows: Rows of text.
     """
     heads = tuple(Column(name.lstrip(">"), figures=name.startswith(">")) for name in columns.split("|"))
-    return Table(heads, tuple(tuple(row) for row in rows))  # type: ignore[attr-defined] # any iterable of rows
+    return Table(heads, tuple(tuple(row) for row in rows))

@@ -86,6 +86,9 @@
       await copy(byId(button.dataset.copy).textContent);
       said.textContent = "Copied.";
       button.dataset.copied = "yes";
+      button.dataset.label ??= button.textContent;
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = button.dataset.label; }, 2000);
     } catch (error) {
       said.textContent = `Not copied: ${error.message}. Select the text instead.`;
     }
