@@ -8,6 +8,7 @@ import re
 import sqlite3
 from typing import TYPE_CHECKING
 
+from tests.report.view.test_slots import CELL
 from tests.support.tuner_command import Made, TunerCommand, assert_refused
 from tuner.report.page.packed import unpacked
 
@@ -127,6 +128,18 @@ def test_of_a_ladder_each_context_has_a_page_with_the_whole_ladder(command: Tune
         assert page.count("<summary>The command for ") == 2
     ended = command.run("report", "mine", "--results", str(command.results), "-o", "r.html")
     assert_refused(ended, "--output", "has a page for each context")
+
+
+def test_a_study_of_several_shows_the_table_of_all(command: TunerCommand) -> None:
+    command.tune("--launches", "2")
+    table = command.results / "table.json"
+    table.write_text(json.dumps({"rows": [CELL], "notes": []}), encoding="utf-8")
+    written(command)
+    path = command.study / "report.html"
+    assert "Engine by file" not in path.read_text(encoding="utf-8")  # it is of other studies
+    table.write_text(json.dumps({"rows": [CELL, {**CELL, "name": "mine"}], "notes": []}), encoding="utf-8")
+    written(command)
+    assert "Engine by file" in path.read_text(encoding="utf-8")
 
 
 def test_the_log_of_a_trial_that_has_not_ended_is_not_in_the_page(command: TunerCommand) -> None:

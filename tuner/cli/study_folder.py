@@ -13,6 +13,7 @@ BEST = "best.json"
 REPORT = "report.html"
 LADDER = "ladder.json"
 LADDER_TABLE = "ladder.md"
+TABLE = "table.json"
 
 
 def find_study(study: str, results: Path) -> Path:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.test_best import FACTS
+from tests.report.view.test_slots import CELL
 from tests.support.played_night import played_night
 from tests.support.strategies import PROPERTY
 from tests.support.trials import a_record
@@ -22,7 +23,6 @@ from tuner.report.page.packed import MOST_BYTES, packed, packed_details, unpacke
 from tuner.report.page.render import render
 from tuner.report.view.inputs import ReportInputs
 from tuner.report.view.slots import BuildPoint
-from tuner.report.view.table import table
 
 WRITTEN = "2027-01-16T07:02:11+01:00"
 LAYER = Candidate.of({"device": ("CUDA0", "CUDA1"), "split-mode": "layer", "tensor-split": (10, 21)})
@@ -120,7 +120,7 @@ def test_no_text_of_a_study_becomes_markup(evil: str) -> None:
 
 def test_the_slots_are_filled_where_there_is_something() -> None:
     builds = tuple(BuildPoint(f"2026-0{n}-01", f"1{n}434", 50.0 + n, None, None, "tensor") for n in (1, 2))
-    engines = table("engine|>tok/s", [("11434", "66.0")])
+    engines = {"rows": [CELL], "notes": ["A note."]}
     ladder = {
         "rungs": [
             {

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.cli.study_folder import DATABASE, LADDER
+from tuner.cli.study_folder import DATABASE, LADDER, TABLE
 from tuner.core.assignment.splits import Splits
 from tuner.core.memory.learned import Learned
 from tuner.core.memory.predict import Predictor
@@ -61,6 +61,7 @@ def report_inputs(folder: Path, *, with_walls: bool = True) -> ReportInputs:
         series=() if winner is None else folders[winner.number].readings(),
         walls=None if known is None else walls_of_modes(records, confirmation, needs, *known),
         ladder=_ladder_of(folder),
+        engines=_engines_of(folder),
         running=is_running(folder),
     )
 
@@ -76,12 +77,25 @@ def is_running(folder: Path) -> bool:
 
 def _ladder_of(folder: Path) -> Mapping[str, Any] | None:
     """ladder.json of the ladder that the study is a rung of; None where it is none."""
+    document = _beside(folder, LADDER)
+    contexts = {str(rung.get("context")) for rung in (document or {}).get("rungs", ())}
+    return document if folder.resolve().name in contexts else None
+
+
+def _engines_of(folder: Path) -> Mapping[str, Any] | None:
+    """table.json of the study over several engines and files that this is one of; None where it is none."""
+    document = _beside(folder, TABLE)
+    names = {row.get("name") for row in (document or {}).get("rows", ())}
+    return document if folder.resolve().name in names else None
+
+
+def _beside(folder: Path, name: str) -> dict[str, Any] | None:
+    """A document in the folder that the study's is in; None where there is none that can be read."""
     try:
-        document: dict[str, Any] = json.loads((folder.resolve().parent / LADDER).read_text(encoding="utf-8"))
+        document = json.loads((folder.resolve().parent / name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    contexts = {str(rung.get("context")) for rung in document.get("rungs", ())}
-    return document if folder.resolve().name in contexts else None
+    return document if isinstance(document, dict) else None
 
 
 def _memory(store: StudyStore, records: Sequence[TrialRecord]) -> tuple[Splits, MemoryGate] | None:

@@ -14,7 +14,7 @@ from tuner.report.view.card_work import decode_work, work_table
 from tuner.report.view.draft_depth import depth_table, draft_depth
 from tuner.report.view.memory import memory_stacks, memory_table
 from tuner.report.view.progress import failures_table, progress
-from tuner.report.view.slots import builds_section, ladder_section
+from tuner.report.view.slots import builds_section, engines_section, ladder_section
 from tuner.report.view.split_speed import split_speed, split_table
 from tuner.report.view.standings import (
     class_standings,
@@ -196,9 +196,10 @@ def _ladder(inputs: ReportInputs) -> Section | None:
 
 
 def _engines(inputs: ReportInputs) -> Section | None:
-    if inputs.engines is None:
+    section = None if inputs.engines is None else engines_section(inputs.engines)
+    if section is None:
         return None
-    return Section("engines", "Engine by file", tables=(("", inputs.engines),))
+    return Section("engines", "Engine by file", tables=(("", section.figures),), sentences=section.sentences)
 
 
 def _builds(inputs: ReportInputs) -> Section | None:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tuner.core.telemetry import GpuReading
     from tuner.core.trial import TrialRecord
     from tuner.report.view.slots import BuildPoint
-    from tuner.report.view.table import Table
     from tuner.report.view.walls import WallsOfModes
     from tuner.search.confirmation.state import Confirmation
 
@@ -43,8 +42,8 @@ class ReportInputs:
     """Where the cards are full; None where the model's header cannot be read any more."""
     ladder: Mapping[str, Any] | None = None
     """ladder.json of the ladder that the study is a rung of."""
-    engines: Table | None = None
-    """What a study over several engines and files came to, engine by file; None for a study over one of each."""
+    engines: Mapping[str, Any] | None = None
+    """table.json of the study over several engines and files that this is one of."""
     builds: tuple[BuildPoint, ...] = ()
     """What was best on this rig with which build, the oldest first; fewer than two say nothing."""
     running: bool = False

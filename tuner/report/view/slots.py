@@ -1,4 +1,4 @@
-"""Sections that come from other results than the study's own: a ladder of contexts, engines by file, builds."""
+"""Sections that come from other results than the study's own: a ladder of contexts, engine by file, builds."""
 
 from __future__ import annotations
 
@@ -32,6 +32,60 @@ class LadderSection:
     rungs: tuple[RungPoint, ...]
     figures: Table
     alt: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnginesSection:
+    """What came of several engines and files."""
+
+    figures: Table
+    sentences: tuple[str, ...]
+
+
+def engines_section(document: Mapping[str, Any]) -> EnginesSection | None:
+    """The section: engine by file; None where no cell has a result yet.
+
+    Args:
+        document: table.json.
+    """
+    rows = document["rows"]
+    if not rows:
+        return None
+    heads = (
+        "engine|file|>GiB|best configuration|>tok/s|by class|of the winner (95 %)|largest context|least free|"
+        "answers off|>launches|"
+    )
+    figures = table(f"{heads}what it is", [_engine_cells(row) for row in rows])
+    return EnginesSection(figures, tuple(document.get("notes", ())))
+
+
+def _engine_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    loss, out = row["loss"], row["out"]
+    marks = [
+        ("the winner", row["is_winner"]),
+        ("beaten by none in speed, context and answers", row["is_worth_having"]),
+        (f"out: {(out or {}).get('why')}", out is not None),
+    ]
+    context = f"{row['context_tokens']:,}"
+    if row["expected_context_tokens"] is not None:
+        context += f" ({row['expected_context_tokens']:,} expected)"
+    answers = "the reference" if row["is_reference"] else NOTHING
+    if loss is not None:
+        answers = f"{loss['kl_nats']:.2g} nats, same token {loss['top1']:.0%}"
+    return (
+        row["engine"],
+        row["file"],
+        f"{row['size_bytes'] / 2**30:.2f}",
+        row["configuration"] or "nothing runs",
+        number(row["score_tok_s"], ".1f"),
+        ", ".join(f"{name} {tok_s:.1f}" for name, tok_s in row["classes_tok_s"].items()) or NOTHING,
+        _ratio(row["ratio"]),
+        context,
+        ", ".join(f"{device} {mib:,} MiB" for device, mib in row["free_mib"].items()) or NOTHING,
+        answers,
+        str(row["launches"]),
+        ", ".join(name for name, is_so in marks if is_so) or NOTHING,
+    )
 
 
 @dataclass(frozen=True, slots=True)
