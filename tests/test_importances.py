@@ -43,6 +43,18 @@ def test_what_decides_comes_first_and_parts_add_up_to_one() -> None:
     assert found["tensor-split"] > 0.5
 
 
+def test_what_decides_who_is_fastest_counts_not_who_is_slowest() -> None:
+    dice = random.Random(5)  # noqa: S311 - no secret
+    records = []
+    for number in range(120):
+        fast, slow = dice.randrange(10), dice.randrange(10)
+        one = Candidate.of({"split-mode": "layer", "ubatch-size": 64 + fast, "batch-size": 512 + slow})
+        tok_s = 100.0 if fast == 9 else 10.0 if slow == 0 else 50.0
+        records.append(a_record(number, one, measured(tok_s + dice.random())))
+    found = importances(records)
+    assert found["ubatch-size"] > 3 * found["batch-size"]
+
+
 def test_options_that_change_together_are_one_and_those_that_never_do_are_none() -> None:
     found = importances(searched())
     assert "cache-type-k, cache-type-v" in found

@@ -1,4 +1,4 @@
-"""How much of what candidates make each parameter explains: Optuna's own figures.
+"""How much each parameter decides whether a candidate is among the fastest: Optuna's own figures.
 
 Optuna is given the candidates' options as they are, not the coordinates that a sampler drew: those of a split depend
 on other parameters, and a study may hold them otherwise.
@@ -36,7 +36,7 @@ _Column = dict[int, "str | float"]
 
 
 def importances(records: Sequence[TrialRecord]) -> dict[str, float]:
-    """Parts of the variation that each parameter explains, the largest first; they add up to 1.
+    """How much each parameter decides whether a candidate is in the fastest tenth, most first; in all 1.
 
     By Optuna's default evaluator, PED-ANOVA (Watanabe et al. 2023, arXiv:2304.10255). Options that always change
     together are one parameter. Empty where fewer than `LEAST_MEASURED` candidates were measured, or all alike.

@@ -30,32 +30,42 @@ LAST = replace(
 
 #: One engine with one file, as table.json has it.
 CELL: dict[str, Any] = {
-    "name": "11434-Q8_0", "engine": "11434", "file": "Q8_0", "size_bytes": 29_042_379_840,
-    "configuration": "tensor · 2,3", "score_tok_s": 66.04, "classes_tok_s": {"code": 70.0, "prose": 61.0},
-
-        "ratio": None,
-        "context_tokens": 65_536,
-        "expected_context_tokens": 131_072,
-        "free_mib": {"CUDA0": 900}
-    ,
-    "loss": None, "is_reference": True, "launches": 31, "out": None,
-    "is_worth_having": True, "is_winner": True,
+    "name": "11434-Q8_0",
+    "engine": "11434",
+    "file": "Q8_0",
+    "size_bytes": 29_042_379_840,
+    "configuration": "tensor · 2,3",
+    "score_tok_s": 66.04,
+    "classes_tok_s": {"code": 70.0, "prose": 61.0},
+    "ratio": None,
+    "context_tokens": 65_536,
+    "expected_context_tokens": 131_072,
+    "free_mib": {"CUDA0": 900},
+    "loss": None,
+    "is_reference": True,
+    "launches": 31,
+    "out": None,
+    "is_worth_having": True,
+    "is_winner": True,
 }
 
 
 def test_each_engine_with_each_file_is_a_row() -> None:
     lost = {
-
-            "name": "10435-Q4_K",
-            "engine": "10435",
-            "file": "Q4_K",
-            "configuration": None,
-            "score_tok_s": None
-        ,
-        "classes_tok_s": {}, "ratio": {"ratio": 0.9, "interval": [0.85, 0.95]}, "free_mib": {},
-        "loss": {"kl_nats": 0.0213, "top1": 0.94}, "is_reference": False, "expected_context_tokens": None,
+        "name": "10435-Q4_K",
+        "engine": "10435",
+        "file": "Q4_K",
+        "configuration": None,
+        "score_tok_s": None,
+        "classes_tok_s": {},
+        "ratio": {"ratio": 0.9, "interval": [0.85, 0.95]},
+        "free_mib": {},
+        "loss": {"kl_nats": 0.0213, "top1": 0.94},
+        "is_reference": False,
+        "expected_context_tokens": None,
         "out": {"by": "11434-Q8_0", "why": "slower", "launches": 4},
-        "is_worth_having": False, "is_winner": False,
+        "is_worth_having": False,
+        "is_winner": False,
     }
     section = engines_section({"rows": [CELL, {**CELL, **lost}], "notes": ["10435 has no tensor mode."]})
     assert section is not None

@@ -80,7 +80,7 @@ def test_before_the_first_measurement_there_is_none() -> None:
     running = replace(inputs([a_launch(0, A, None, Errand())]), running=True)
     said = verdict(running)
     assert (said.sentence, said.command) == ("Nothing was measured yet.", None)
-    assert said.state == "The run is going on: 1 launches so far."
+    assert said.state == "The run is going on: 1 launch so far."
 
 
 def test_where_nothing_survived_there_is_no_command() -> None:

@@ -237,11 +237,11 @@ def _importances(inputs: ReportInputs) -> Section:
     return Section(
         "importance",
         title,
-        lead="How much of what measured candidates make each parameter explains, by Optuna (PED-ANOVA). A search "
-        "looks mostly where it is fast, so this tells of that region.",
+        lead="How much each parameter decides whether a candidate is among the fastest tenth of those that were "
+        "measured, by Optuna (PED-ANOVA). A search looks mostly where it is fast, so this tells of that region.",
         plot=Plot(
             "plot-importance",
-            f"Part of the variation that each parameter explains: {said}.",
+            f"How much each parameter decides whether a candidate is among the fastest: {said}.",
             importance_figure(inputs.importances),
             table("parameter|>part", [(name, f"{part:.0%}") for name, part in inputs.importances.items()]),
         ),

@@ -29,7 +29,7 @@ class ReportInputs:
     clock: Mapping[int, tuple[float, float | None]] = field(default_factory=lambda: MappingProxyType({}))
     """When each trial began and ended, in seconds since 1970."""
     importances: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """Part of the variation that each parameter explains, by Optuna; empty where too little was measured."""
+    """How much each parameter decides, by Optuna; empty where too little was measured."""
     needs: Mapping[int, Mapping[str, Mapping[str, float]]] = field(
         default_factory=lambda: MappingProxyType({})
     )

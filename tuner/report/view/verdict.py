@@ -103,7 +103,8 @@ def _once(winner: TrialRecord, references: Sequence[TrialRecord]) -> str:
 
 
 def _state(inputs: ReportInputs) -> str:
-    trials = f"{len(inputs.records):,} launches"
+    count = len(inputs.records)
+    trials = f"{count:,} launch{'' if count == 1 else 'es'}"
     if inputs.running:
         return f"The run is going on: {trials} so far."
     if inputs.confirmation is not None and not inputs.confirmation.ended:

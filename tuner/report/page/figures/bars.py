@@ -1,4 +1,4 @@
-"""Plots of bars: what parameters explain, and memory of each card."""
+"""Plots of bars: what parameters decide, and memory of each card."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PART_COLOURS = {
 
 
 def importance_figure(importances: Mapping[str, float]) -> Figure:
-    """What each parameter explains."""
+    """How much each parameter decides."""
     names = list(importances)[::-1]
     return {
         "data": [
@@ -40,7 +40,7 @@ def importance_figure(importances: Mapping[str, float]) -> Figure:
             }
         ],
         "layout": {
-            "xaxis": {"title": {"text": "part of the variation, %"}, "rangemode": "tozero"},
+            "xaxis": {"title": {"text": "importance, %"}, "rangemode": "tozero"},
             "height": 120 + 34 * len(names),
         },
     }
