@@ -23,6 +23,8 @@ _PART_COLOURS = {
     RESERVE: "--reserve",
     FREE: "--free",
 }
+#: A card that has so many times another's memory would make its bar a line.
+_MUCH_LARGER = 4
 
 
 def importance_figure(importances: Mapping[str, float]) -> Figure:
@@ -47,8 +49,11 @@ def importance_figure(importances: Mapping[str, float]) -> Figure:
 
 
 def memory_figure(section: MemoryStacks) -> Figure:
-    """Memory of each card, stacked."""
+    """Memory of each card, stacked; as parts of what each had free, where one has many times the other's."""
     cards = list(reversed(section.cards))
+    known = [card.available_mib for card in cards if card.available_mib]
+    as_parts = len(known) == len(cards) and max(known) > _MUCH_LARGER * min(known)
+    whole = [100 / card.available_mib if as_parts and card.available_mib else 1 / 1024 for card in cards]
     data: list[Any] = []
     for part in (*PARTS, RESERVE, FREE):
         amounts = [card.parts_mib.get(part, 0.0) for card in cards]
@@ -62,7 +67,7 @@ def memory_figure(section: MemoryStacks) -> Figure:
                 "type": "bar",
                 "orientation": "h",
                 "name": part,
-                "x": [mib / 1024 for mib in amounts],
+                "x": [mib * scale for mib, scale in zip(amounts, whole, strict=True)],
                 "y": [html.escape(card.device) for card in cards],
                 "marker": marker,
                 "text": [f"{part}: {mib:,.0f} MiB" for mib in amounts],
@@ -74,7 +79,7 @@ def memory_figure(section: MemoryStacks) -> Figure:
         "data": data,
         "layout": {
             "barmode": "stack",
-            "xaxis": {"title": {"text": "GiB"}},
+            "xaxis": {"title": {"text": "% of what was free" if as_parts else "GiB"}},
             "height": 150 + 60 * len(cards),
             "legend": {"traceorder": "normal"},
         },

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 
     from tuner.report.view.slots import BuildsSection, LadderSection
     from tuner.report.view.standings import ClassStanding, Standing
+    from tuner.search.confirmation.interval import Interval
+
+
+#: Ends of intervals are shown as far as so many times the largest ratio.
+_MOST_SHOWN = 3
 
 
 def ratio_figure(rows: Sequence[Standing], classes: Sequence[ClassStanding]) -> Figure | None:
@@ -21,7 +26,6 @@ def ratio_figure(rows: Sequence[Standing], classes: Sequence[ClassStanding]) -> 
     known = [(name, interval) for name, interval in reversed(named) if interval is not None]
     if not known:
         return None
-    ends = [end for _, interval in known for end in (interval.low, interval.high, 1.0)]
     return {
         "data": [
             {
@@ -48,7 +52,7 @@ def ratio_figure(rows: Sequence[Standing], classes: Sequence[ClassStanding]) -> 
         "layout": {
             "xaxis": {
                 "title": {"text": "times as fast as the reference"},
-                "range": [max(min(ends) - 0.1, 0), max(ends) + 0.1],
+                "range": _seen([interval for _, interval in known]),
             },
             "shapes": [
                 {
@@ -64,6 +68,14 @@ def ratio_figure(rows: Sequence[Standing], classes: Sequence[ClassStanding]) -> 
             "height": 110 + 44 * len(known),
         },
     }
+
+
+def _seen(intervals: Sequence[Interval]) -> list[float]:
+    """From the least to the most, and 1; an interval that two launches left wide open is cut."""
+    ratios = [1.0, *(one.ratio for one in intervals)]
+    low = max(min(1.0, *(one.low for one in intervals)), min(ratios) / _MOST_SHOWN)
+    high = min(max(1.0, *(one.high for one in intervals)), max(ratios) * _MOST_SHOWN)
+    return [max(low - 0.1, 0), high + 0.1]
 
 
 def ladder_figure(section: LadderSection) -> Figure:
