@@ -10,8 +10,10 @@ from tuner.errors import ResultsError, StudyError
 
 DATABASE = "study.db"
 BEST = "best.json"
+REPORT = "report.html"
 LADDER = "ladder.json"
 LADDER_TABLE = "ladder.md"
+TABLE = "table.json"
 
 
 def find_study(study: str, results: Path) -> Path:
@@ -31,6 +33,12 @@ def find_study(study: str, results: Path) -> Path:
 def find_ladder(study: str, results: Path) -> Path | None:
     """The folder of a ladder of contexts; None where that is none."""
     return next((one for one in (Path(study), results / study) if (one / LADDER_TABLE).is_file()), None)
+
+
+def rungs_of(ladder: Path) -> list[Path]:
+    """The studies of a ladder, the smallest context first."""
+    found = [database.parent for database in ladder.glob(f"*/{DATABASE}") if database.parent.name.isdecimal()]
+    return sorted(found, key=lambda folder: int(folder.name))
 
 
 def check_writable(folder: Path) -> None:

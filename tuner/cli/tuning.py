@@ -13,7 +13,7 @@ from rich.console import Console
 from tuner.cli.build.assembly import Assembly, assemble
 from tuner.cli.dates import now
 from tuner.cli.progress import LineProgress
-from tuner.cli.result_table import headline, summary
+from tuner.cli.result_table import summary
 from tuner.cli.saying import say
 from tuner.cli.screen import first_screen
 from tuner.cli.study_folder import BEST, DATABASE, check_writable
@@ -22,6 +22,7 @@ from tuner.engine.environment import empty_config_home
 from tuner.engine.process import end_orphan
 from tuner.errors import ResultsError, RigError, TunerError
 from tuner.report.best import best_document, check_best, shell_command
+from tuner.report.headline import headline
 from tuner.rig.host_facts import can_suspend
 from tuner.rig.inhibit import SleepInhibitor
 from tuner.rig.lock import RigLock

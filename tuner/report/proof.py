@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.core.launch import reference_name
 from tuner.core.outcome import Kind
 from tuner.core.trial import Purpose, TrialRecord, disqualified
+from tuner.report.words import ratio_words
 from tuner.search.confirmation.looks import LEVEL
 from tuner.search.confirmation.result import Result, result_of
 from tuner.search.confirmation.state import Confirmation, scores_of
@@ -50,15 +51,16 @@ def confirmation_document(
         "leaders": [
             {
                 "parameters": _parameters(arm, records),
-                "launches": _launches(arm, confirmation, records),
+                "launches": len(_scores(arm, confirmation, records)),
+                "scores_tok_s": _scores(arm, confirmation, records),
                 "tied": arm == result.winner or arm in result.tied_with,
                 "failed": confirmation.out.get(arm),
             }
             for arm in confirmation.plan.leaders
         ],
         "tie_broken_by": result.tie_broken_by,
-        "runner_up": None if result.runner_up is None else _versus(result.runner_up, records),
-        "references": [_versus(versus, records) for versus in result.references],
+        "runner_up": None if result.runner_up is None else _versus(result.runner_up, confirmation, records),
+        "references": [_versus(versus, confirmation, records) for versus in result.references],
         "drift": None
         if result.drift is None
         else {
@@ -230,7 +232,7 @@ def soaked_sentence(soaked: Soaked) -> str:
     return ", ".join(parts)
 
 
-def _versus(versus: Versus, records: Sequence[TrialRecord]) -> dict[str, Any]:
+def _versus(versus: Versus, confirmation: Confirmation, records: Sequence[TrialRecord]) -> dict[str, Any]:
     interval = versus.interval
     reference = next((r.reference for r in records if r.key == versus.arm), None)
     return {
@@ -240,6 +242,7 @@ def _versus(versus: Versus, records: Sequence[TrialRecord]) -> dict[str, Any]:
         "interval": None if interval is None else [interval.low, interval.high],
         "significant": interval is not None and interval.significant,
         "launches_a_side": 0 if interval is None else interval.blocks,
+        "scores_tok_s": _scores(versus.arm, confirmation, records),
         "sentence": f"against {configuration(versus.arm, records)}: {_compared(versus)}",
     }
 
@@ -248,7 +251,7 @@ def _compared(versus: Versus) -> str:
     interval = versus.interval
     if interval is None:
         return "too few launches for an interval"
-    text = f"{_times(interval.ratio)}x (95 %: {_times(interval.low)} to {_times(interval.high)})"
+    text = ratio_words(interval)
     said = text if interval.significant else f"{text}, no significant difference"
     return f"{said} ({interval.blocks} launches a side)"
 
@@ -257,11 +260,6 @@ def _unfinished(confirmation: Confirmation) -> list[str]:
     return (
         [] if confirmation.ended else ["The confirmation is not finished; the same command goes on with it."]
     )
-
-
-def _times(ratio: float) -> str:
-    """What is certainly more than 1 is not shown as 1."""
-    return f"{ratio:.3f}" if 0.1 < ratio < 10 else f"{ratio:.3g}"
 
 
 def _tie(result: Result) -> str:
@@ -275,8 +273,9 @@ def _tie(result: Result) -> str:
     }[result.tie_broken_by]
 
 
-def _launches(arm: str, confirmation: Confirmation, records: Sequence[TrialRecord]) -> int:
-    return sum(score.arm == arm for score in scores_of(confirmation, records))
+def _scores(arm: str, confirmation: Confirmation, records: Sequence[TrialRecord]) -> list[float]:
+    """What each launch of it made, in order."""
+    return [score.rate for score in scores_of(confirmation, records) if score.arm == arm]
 
 
 def _parameters(arm: str, records: Sequence[TrialRecord]) -> dict[str, Any]:

@@ -257,6 +257,7 @@ def assemble(
                 study={"name": name, "space": space.name, "seed": options.seed, "created": created},
                 workload=workload,
                 context=context,
+                reserve_mib=reserve,
             )
         ),
         study_folder=options.study_folder,
