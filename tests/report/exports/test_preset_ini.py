@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tests.support.fake_llama.builds import BUILDS
 from tests.support.winners import MODEL, PROGRAM, UUIDS, a_winner
 from tuner.core.serving import Serving
+from tuner.engine.help_text import HelpText
 from tuner.errors import ExportError
 from tuner.report.exports.preset_ini import PresetIni
 
@@ -43,5 +47,8 @@ def test_what_its_parser_would_read_otherwise_is_refused(words: list[str], model
 
 
 def test_an_engine_without_presets_is_told_so() -> None:
+    """Every build whose help is known has them; one that lists all else has not."""
+    text = BUILDS["11434"].help_text().replace("--models-preset", "--models-of-yore")
+    winner = replace(a_winner(["-ts", "2,3"]), ask_help=lambda: HelpText(text))
     with pytest.raises(ExportError, match="no --models-preset"):
-        PresetIni().write(a_winner(["-ts", "2,3"], build="9246"))
+        PresetIni().write(winner)
