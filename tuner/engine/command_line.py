@@ -26,7 +26,7 @@ MANAGED = frozenset(
 SYNTHETIC_RATES = "--spec-synth-rates"
 
 #: `--load-mode` came between builds 10001 and 10435 and replaced these.
-_LOAD_MODE_BEFORE: dict[str, tuple[str, ...]] = {
+LOAD_MODE_BEFORE: dict[str, tuple[str, ...]] = {
     "auto": (),
     "none": ("--no-mmap",),
     "mmap": ("--mmap",),
@@ -73,7 +73,7 @@ def can_write(help_text: HelpText, name: str) -> bool:
 def can_take(help_text: HelpText, name: str, value: str) -> bool:
     """Whether this engine takes a value for an option, as far as its help lists values."""
     if name == "load-mode" and help_text.spelling(name) is None:
-        flags = _LOAD_MODE_BEFORE.get(value)
+        flags = LOAD_MODE_BEFORE.get(value)
         return flags is not None and all(help_text.entry(flag) is not None for flag in flags)
     return help_text.allows(name, value)
 
@@ -132,7 +132,7 @@ def option_flags(help_text: HelpText, name: str, value: Value) -> list[str]:
     """One option as this engine spells it; nothing where it has no such flag, or needs none."""
     spelling = help_text.spelling(name)
     if name == "load-mode" and spelling is None:
-        return [flag for flag in _LOAD_MODE_BEFORE.get(str(value), ()) if help_text.entry(flag) is not None]
+        return [flag for flag in LOAD_MODE_BEFORE.get(str(value), ()) if help_text.entry(flag) is not None]
     entry = help_text.option(name)
     if spelling is None or entry is None:
         return []

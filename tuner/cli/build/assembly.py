@@ -17,6 +17,7 @@ from tuner.cli.build.launches import (
     users_command,
 )
 from tuner.cli.build.memory import build_knowledge
+from tuner.cli.build.recorded import recorded
 from tuner.cli.build.telling import refuse_telling
 from tuner.cli.build.workload import build_workload
 from tuner.cli.option_values import by_device
@@ -231,7 +232,13 @@ def assemble(
                 engine,
                 model,
                 rig,
-                study={"name": name, "space": space.name, "seed": options.seed, "created": created},
+                study={
+                    "name": name,
+                    "space": space.name,
+                    "seed": options.seed,
+                    "created": created,
+                    "options": recorded(options, current),
+                },
                 workload=workload,
                 context=context,
             )
