@@ -45,7 +45,12 @@ class Device:
     @property
     def identity(self) -> str:
         """What makes this the same device tomorrow: the UUID, else name and description without a port."""
-        return self.uuid or f"{self.name}:{_PORT.sub('', self.description)}"
+        return device_identity(self.uuid, self.name, self.description)
+
+
+def device_identity(uuid: str | None, name: str, description: str) -> str:
+    """What makes a device the same tomorrow: the UUID, else name and description without a port."""
+    return uuid or f"{name}:{_PORT.sub('', description)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,113 @@
+"""What has become of the engine: another build, options that are gone or new, and what the winner needs of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tuner.core.freshness.change import Change, Freshness
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MOST_NAMED = 4
+
+
+def engine_changes(best: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
+    """The engine itself, and what can be said to it.
+
+    Args:
+        best: A best.json.
+        now: The engine that there is, in the form that best.json has for it.
+    """
+    then = best["engine"]
+    label = _label(now)
+    if then["digest"] == now["digest"]:
+        return [Change("engine", Freshness.FRESH, label)]
+    other = _other_files(then.get("files"), now.get("files"))
+    changed = Change(
+        "engine",
+        Freshness.DOUBTFUL,
+        f"{_label(then)} -> {label}{other}",
+        "speeds, memory, answers, and which combinations of options work",
+    )
+    rows = [changed]
+    if then.get("capabilities") is not None and now.get("capabilities") is not None:
+        rows += capability_changes(best["winner"]["parameters"], then["capabilities"], now["capabilities"])
+    return rows
+
+
+def capability_changes(
+    winner: Mapping[str, Any], then: Mapping[str, str], now: Mapping[str, str]
+) -> list[Change]:
+    """What is gone, and what is new.
+
+    Args:
+        winner: The parameters of the winner.
+        then: What could be said to the engine: options, and the values that its help listed.
+        now: What can be.
+    """
+    rows = [
+        Change("options", Freshness.STALE, text, "the command does not start as it is")
+        for text in gone_for(winner, now, before=then)
+    ]
+    needed = {name for name in winner if name in then and name not in now}
+    gone = _named(sorted(then.keys() - now.keys() - needed))
+    if gone:
+        rows.append(Change("options", Freshness.FRESH, f"gone, but not used: {gone}"))
+    new = new_capabilities(then, now)
+    if new:
+        words = [f"{name} {value}".strip() for name, values in new.items() for value in values or ("",)]
+        doubt = "whether this is still the best: more is possible"
+        rows.append(Change("options", Freshness.DOUBTFUL, f"new: {_named(words)}", doubt))
+    return rows
+
+
+def gone_for(
+    winner: Mapping[str, Any], now: Mapping[str, str], *, before: Mapping[str, str] | None = None
+) -> list[str]:
+    """What of a configuration an engine cannot be told, a phrase each.
+
+    Args:
+        winner: Options and values; environment variables are left out.
+        now: What can be said to it.
+        before: What could be said to another, which alone is held against it; None for all options.
+    """
+    found = []
+    for name, value in winner.items():
+        if not name[:1].islower() or (before is not None and name not in before):
+            continue
+        if name not in now:
+            found.append(f"{name} is gone")
+            continue
+        listed = set(now[name].split(",")) - {""}
+        values = str(value).split(",") if isinstance(value, str) else []
+        found += [f"{name} takes no {one} any more" for one in values if listed and one not in listed]
+    return found
+
+
+def new_capabilities(then: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Options, and values of options, that an engine has and another had not; no values for a whole option."""
+    found: dict[str, tuple[str, ...]] = {name: () for name in now if name not in then}
+    for name, values in now.items():
+        listed = [one for one in values.split(",") if one]
+        before = then.get(name, "").split(",") if name in then else []
+        added = tuple(one for one in listed if one not in before)
+        if name in then and any(before) and added:
+            found[name] = added
+    return found
+
+
+def _label(engine: Mapping[str, Any]) -> str:
+    return f"{engine['version'].removeprefix('version: ')} [{engine['digest'][:12]}]"
+
+
+def _other_files(then: Mapping[str, str] | None, now: Mapping[str, str] | None) -> str:
+    if not then or not now:
+        return ""
+    other = sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
+    return f", other in {_named(other)}" if 0 < len(other) < len(now) else ""
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
