@@ -73,13 +73,19 @@ class Confirming:
         self._changed = desk.changed
 
     def begin(
-        self, budget: tuple[float | None, int | None], *, seconds: float | None, before: Confirmation | None
+        self,
+        budget: tuple[float | None, int | None],
+        *,
+        seconds: float | None,
+        before: Confirmation | None,
+        launches: int | None = None,
     ) -> str | None:
         """Choose who is confirmed, and in how many blocks.
 
         Args:
             budget: What the search had.
             seconds: How much time there is for it; None for any.
+            launches: How many launches there are for it; None for any.
             before: The confirmation before this one; who failed in it is not chosen again.
 
         Returns:
@@ -94,9 +100,14 @@ class Confirming:
         if not references and len(leaders) == 1:
             return "there is nothing to compare the only candidate with"
         many, blocks = affordable(
-            [_expected_s(record.key, records) for record in leaders],
+            [1.0] * len(leaders), [1.0] * len(references), blocks=self._blocks, seconds=launches
+        )
+        if many == 0:
+            return "too few launches are left to confirm anything"
+        many, blocks = affordable(
+            [_expected_s(record.key, records) for record in leaders[:many]],
             [seconds_ for key in references if (seconds_ := last_wall_s(key, records)) is not None],
-            blocks=self._blocks,
+            blocks=blocks,
             seconds=seconds,
         )
         if many == 0 or (blocks < 2):
@@ -194,7 +205,10 @@ class Confirming:
         return ended
 
     def _note(self, confirmation: Confirmation) -> None:
-        self._store.note_confirmation(confirmation)
+        if self._purpose is Purpose.CANARY:
+            self._store.note_canary(confirmation)
+        else:
+            self._store.note_confirmation(confirmation)
         self._changed()
 
     def _sampled(self, sample: Sample) -> None:

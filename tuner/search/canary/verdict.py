@@ -8,6 +8,7 @@ from math import log
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from tuner.core.trial import Purpose
 from tuner.search.confirmation.estimate import Estimate
 from tuner.search.confirmation.looks import ALPHA
 from tuner.search.confirmation.state import launches_of
@@ -38,7 +39,7 @@ class Rates:
     """Tokens a second of one configuration, launch by launch."""
 
     now: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
-    """By block of the canary."""
+    """By block of the canary; launches outside of it have numbers below 0."""
     then: tuple[float, ...] = ()
     """What it made when it was compared before, in no order that means anything here."""
 
@@ -87,7 +88,7 @@ class Judged:
 def rates_of(
     confirmation: Confirmation, records: Sequence[TrialRecord], then: Mapping[str, Sequence[float]]
 ) -> dict[str, Rates]:
-    """What each arm of a canary made, and what it had made before.
+    """What each arm of a canary, and what was searched after it, made, and what it had made before.
 
     Args:
         confirmation: The canary.
@@ -95,9 +96,16 @@ def rates_of(
         then: What was made before, by the keys of now.
     """
     now: dict[str, dict[int, float]] = {}
-    for record in launches_of(confirmation, records):
+    in_turns = {record.number for record in launches_of(confirmation, records)}
+    for record in records:
+        if record.number in in_turns:
+            block = record.errand.block
+        elif record.errand.purpose is Purpose.SEARCH:
+            block = -1 - record.number
+        else:
+            continue
         if record.score is not None:
-            now.setdefault(record.key, {})[record.errand.block] = record.score
+            now.setdefault(record.key, {})[block] = record.score
     keys = {*now, *then}
     return {key: Rates(MappingProxyType(now.get(key, {})), tuple(then.get(key, ()))) for key in keys}
 
@@ -116,7 +124,7 @@ def changes_of(arms: Arms, rates: Mapping[str, Rates]) -> dict[str, Change]:
         if key == arms.previous:
             continue
         if previous is not None and previous.now:
-            beside = _in_blocks(own, previous)
+            beside = _in_blocks(own, previous) or _levels(own.level_now, previous.level_now)
             if beside is None:
                 continue
             if key == arms.best:
