@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Launches that may be made to tell suspected options apart.
 MOST_PROBES = 3
+#: How far off the ratio of two launches usually is, as a logarithm, where nothing has shown it.
+_USUAL_SIGMA = 0.03
 
 
 class Canary:
@@ -105,9 +107,12 @@ class Canary:
 
     def seen(self, canary: Confirmation) -> list[Seen]:
         """What has changed by how much, the best first; nothing where it is not known of the best."""
+        changes = self.changes(canary)
+        own = changes.get(self._plan.arms.best)
+        of_one = _USUAL_SIGMA if own is None else own.estimate.of_one or _USUAL_SIGMA
         rows = {
-            key: Seen(options, change.ratio)
-            for key, change in self.changes(canary).items()
+            key: Seen(options, change.ratio, change.estimate.sigma or of_one)
+            for key, change in changes.items()
             if (options := self._options(key)) is not None
         }
         best = rows.pop(self._plan.arms.best, None)

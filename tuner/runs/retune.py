@@ -17,7 +17,7 @@ from tuner.search.canary.arms import SOAK_LAUNCHES
 from tuner.search.canary.causes import suspects
 from tuner.search.canary.prior import Trust, prior_of
 from tuner.search.canary.verdict import Judged, Verdict
-from tuner.search.confirmation.result import result_of, winner_of
+from tuner.search.confirmation.result import result_of
 from tuner.search.confirmation.verdict import LEAST_BLOCKS
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from tuner.search.confirmation.state import Confirmation
     from tuner.study import StudyStore
 
-#: Launches that may be made to tell suspected options apart.
-MOST_PROBES = 3
 #: What a search leaves for confirming: two configurations and a reference.
 _CONFIRMED_AT_ONCE = 3
 #: A configuration that made less than this part of the best, by what is believed of it, is not launched again.
@@ -116,7 +114,9 @@ class RetuneRun:
         stands = found.verdict is Verdict.UNCHANGED and (trust is None or trust.is_whole)
         if stands and not self._plan.starts and not self._plan.renews:
             return self._retuned(Ending("nothing has changed"), canary, found)
-        ending = self._searched(trust)
+        ending = Ending("the search had ended")
+        if self._store.confirmation() is None:
+            ending = self._searched(trust)
         if ending.interrupted:
             return self._retuned(ending, canary, found)
         return self._proved(canary, found, ending)
@@ -182,28 +182,35 @@ class RetuneRun:
         )
         confirmation = self._store.confirmation()
         if confirmation is None:
-            best = best_of(self._store.records())
-            known = [one for one in canary.plan.arms if one not in canary.out]
-            more = best is not None and best.key not in known
-            confirmation = proving.begin(canary, ending) if more else None
-            if confirmation is None or confirmation.round == canary.round:
-                confirmation = canary
-                self._store.note_confirmation(canary)
+            confirmation = canary
+            if (faster := self._found_beyond(canary)) is not None:
+                if self._canary.launches_left() < LEAST_BLOCKS * (1 + len(plan.references)) + SOAK_LAUNCHES:
+                    why = f"{faster} was faster in a single launch; more launches would tell"
+                    return self._retuned(Ending(why), canary, found)
+                confirmation = proving.begin(canary, ending) or canary
+            self._store.note_confirmation(confirmation)
         proved = proving.run(confirmation, ending)
         if proved.interrupted:
             return self._retuned(proved, canary, found)
         return self._retuned(proved, canary, found, winner=self._winner(found))
 
+    def _found_beyond(self, canary: Confirmation) -> str | None:
+        """What the search has found that is better than everything in the canary; None for nothing."""
+        best = best_of(self._store.records())
+        if best is None or best.candidate is None:
+            return None
+        known = [one for one in canary.plan.arms if one not in canary.out]
+        return None if best.key in known else best.candidate.summary()
+
     def _winner(self, found: Judged) -> str | None:
         """The key of a new best that is proven; None where the old result stands."""
         records, confirmation = self._store.records(), self._store.confirmation()
-        if confirmation is None or result_of(confirmation, records) is None:
+        result = None if confirmation is None else result_of(confirmation, records)
+        if result is None or result.winner in disqualified(records):
             return None
-        winner = winner_of(confirmation, records)
-        if winner is None or winner in disqualified(records):
-            return None
-        stands = winner == self._plan.arms.best and found.verdict is Verdict.UNCHANGED
-        return None if stands and not self._plan.renews else winner
+        is_old = self._plan.arms.best in {result.winner, *result.tied_with}
+        stands = is_old and found.verdict is Verdict.UNCHANGED
+        return None if stands and not self._plan.renews else result.winner
 
     def _retuned(
         self, ending: Ending, canary: Confirmation, found: Judged, *, winner: str | None = None

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 #: Launches that a new winner's soak takes.
 SOAK_LAUNCHES = 1
+#: What is kept for telling which option has become slower, once the first block says that something has.
+CAUSE_LAUNCHES = 2
+#: The best has become slower, by a launch of each, where it makes less than this part of what it made.
+_SLOWER = 0.92
 #: More are never looked at beside the best.
 MOST_BESIDE = 3
 
@@ -108,6 +112,8 @@ def after_first_block(
         key=lambda one: -(one.score or 0.0),
     )
     own = by_key.get(arms.best)
+    if _is_slower(own, by_key.get(arms.previous or "")):
+        left -= CAUSE_LAUNCHES
     for place, record in enumerate(ranked):
         if own is not None and own.may_win and not is_close(record, own):
             part = (record.score or 0.0) / (own.score or 1.0)
@@ -131,3 +137,10 @@ def after_first_block(
         out=MappingProxyType({**out, **confirmation.out}),
         closed=MappingProxyType(closed),
     )
+
+
+def _is_slower(now: TrialRecord | None, then: TrialRecord | None) -> bool:
+    """Whether what was best has become slower, as far as a launch of each tells."""
+    if now is None or then is None or now.score is None or then.score is None:
+        return False
+    return now.score < _SLOWER * then.score and not is_close(now, then)

@@ -7,10 +7,10 @@ Where that is more than one, the launch that would tell most is one that has abo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
+from math import hypot, log
 from typing import TYPE_CHECKING
 
-from tuner.core.options import BASE_OPTIONS, is_environment
+from tuner.core.options import ALLREDUCE, BASE_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,10 +23,18 @@ _NEVER_AT_FAULT = frozenset(
     {"tensor-split", "ctx-size", "gpu-layers", "fit", "parallel", "device", "spec-draft-n-max",
      "spec-draft-p-min", "spec-draft-n-min", "spec-draft-model", "flash-attn"}
 )  # fmt: skip
-#: What an engine does when it is told nothing: layers over all its devices, and nothing drafted.
-ENGINE_DEFAULT_OPTIONS: Mapping[str, Value] = BASE_OPTIONS
+#: What an engine does when it is told nothing else: no build is slower for it alone.
+_USUAL: Mapping[str, Value] = {
+    **BASE_OPTIONS,
+    "spec-draft-type-k": "f16",
+    "spec-draft-type-v": "f16",
+    ALLREDUCE: "nccl",
+}
 #: A configuration that has lost, or gained, more than this part of what the best has is one that has changed alike.
 _ALIKE = 0.5
+#: Factors that differ by less than this, as a part, agree, and so do those within so many standard deviations.
+AGREEING = 0.05
+_CLEARLY = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,8 @@ class Seen:
     options: Mapping[str, Value]
     ratio: float
     """Now over then."""
+    sigma: float = 0.0
+    """Standard deviation of the logarithm of the ratio."""
 
 
 def traits(options: Mapping[str, Value]) -> frozenset[str]:
@@ -45,7 +55,7 @@ def traits(options: Mapping[str, Value]) -> frozenset[str]:
         for name, value in options.items()
         if name not in _NEVER_AT_FAULT
         and value not in {"", False}
-        and (is_environment(name) or value != BASE_OPTIONS.get(name) or name == "split-mode")
+        and (value != _USUAL.get(name) or name == "split-mode")
     }
     if options.get("cache-type-k") == options.get("cache-type-v"):
         quantised = {
@@ -58,6 +68,12 @@ def traits(options: Mapping[str, Value]) -> frozenset[str]:
     if options.get("split-mode") != "none" and not (isinstance(devices, tuple) and len(devices) == 1):
         found.add("several devices")
     return frozenset(found)
+
+
+def differ(one: Seen, other: Seen) -> bool:
+    """Whether two configurations have changed by different factors: by more than noise, and than matters."""
+    apart = abs(log(one.ratio / other.ratio))
+    return apart > max(log(1 + AGREEING), _CLEARLY * hypot(one.sigma, other.sigma))
 
 
 def changed_alike(one: Seen, best: Seen) -> bool:

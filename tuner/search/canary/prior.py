@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import exp, fsum, log
 from typing import TYPE_CHECKING
 
-from tuner.search.canary.causes import changed_alike, suspects, traits
+from tuner.search.canary.causes import changed_alike, differ, suspects, traits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from tuner.core.candidate import Candidate
     from tuner.core.trial import TrialRecord
     from tuner.search.canary.causes import Seen
-
-#: Configurations whose factors differ by less than this, as a part, agree.
-AGREEING = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +44,9 @@ class Trust:
             others: What else was launched, with what it made now over what it made then.
         """
         every = [best, *others]
-        ratios = [one.ratio for one in every]
-        if max(ratios) / min(ratios) - 1 <= AGREEING:
-            return cls(frozenset(), _mean(ratios), _mean(ratios))
+        if not any(differ(one, best) for one in others):
+            mean = _mean([one.ratio for one in every])
+            return cls(frozenset(), mean, mean)
         alike = [one.ratio for one in every if changed_alike(one, best)]
         unlike = [one.ratio for one in every if not changed_alike(one, best)]
         return cls(suspects(best, others), _mean(alike), _mean(unlike) if unlike else _mean(alike))

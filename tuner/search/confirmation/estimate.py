@@ -56,6 +56,16 @@ class Estimate:
         return Estimate(mean, variance, min(freedom, self.freedom + other.freedom), values)
 
     @property
+    def sigma(self) -> float | None:
+        """Standard deviation of the mean; None where no spread is known."""
+        return None if self.variance is None else sqrt(self.variance)
+
+    @property
+    def of_one(self) -> float | None:
+        """Standard deviation of a single value."""
+        return None if self.variance is None else sqrt(self.variance * self.values)
+
+    @property
     def ratio(self) -> float:
         """What it is the logarithm of."""
         return exp(self.mean)
