@@ -106,7 +106,7 @@ def rates_of(
             continue
         if record.score is not None:
             now.setdefault(record.key, {})[block] = record.score
-    keys = {*now, *then}
+    keys = dict.fromkeys((*now, *then))
     return {key: Rates(MappingProxyType(now.get(key, {})), tuple(then.get(key, ()))) for key in keys}
 
 
