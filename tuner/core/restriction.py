@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tuner.core.candidate import format_value
 from tuner.core.experts import CPU, ExpertRun
 from tuner.core.options import KV_BITS, NEEDS_DRAFT_MODEL, OPTIONS, OVERRIDES, Value, is_environment
-from tuner.core.space import Cap, Choice, Condition, Parameter, SearchSpace, Split, Start
+from tuner.core.space import Cap, Choice, Condition, InRam, Parameter, SearchSpace, Split, Start
 from tuner.errors import SpaceError
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def restrict(space: SearchSpace, abilities: Abilities) -> tuple[SearchSpace, tup
     parameters: list[Parameter] = []
     for parameter in space.parameters:
         why = _no_option(parameter.name, abilities)
+        if isinstance(parameter, InRam) and set(OVERRIDES) & abilities.user_options:
+            why = "your own flags set it"
         if why is None and isinstance(parameter, Split) and len(abilities.device_names) < 2:
             why = "there is one device"
         if why is not None:
