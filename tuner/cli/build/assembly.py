@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from tuner.engine.command_line import UserFlag
     from tuner.engine.probe import Engine
     from tuner.rig.memory_facts import MemoryFacts
+    from tuner.search.strategy import Enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +200,7 @@ def assemble(
         launcher=Launcher(
             engine=engine,
             model=model,
-            watch=DeviceWatch(rig, free_reader(rig), _kernel_watch),
+            watch=DeviceWatch(rig, free_reader(rig), kernel_watch),
             environment=MappingProxyType(environment),
             extra_flags=tuple(token for flag in extra for token in flag.tokens),
             extra_names=frozenset(flag.name for flag in extra if flag.name is not None),
@@ -218,13 +219,7 @@ def assemble(
             starts=(*starts, *offload_starts(bound, memory, knowledge), *_starts(bound, rig, options.seed)),
             candidate_spec=candidate_specs(context, model.n_units),
             budget=Budget(options.budget_s, options.launches),
-            search=Search(
-                bound,
-                memory,
-                bandwidths={device.name: decode_bandwidth(device.description) for device in rig.devices},
-                streams=workload.streams,
-                before=before,
-            ),
+            search=make_search(bound, memory, rig, streams=workload.streams, before=before),
             worthwhile=options.worthwhile,
             seed=options.seed,
             quality_s=options.quality_s,
@@ -267,6 +262,26 @@ def assemble(
     )
 
 
+def make_search(
+    bound: BoundSpace,
+    memory: MemoryGate,
+    rig: Rig,
+    *,
+    streams: int,
+    before: Sequence[TrialRecord] = (),
+    enough: Enough | None = None,
+) -> Search:
+    """The search of a study; see `Search`."""
+    return Search(
+        bound,
+        memory,
+        bandwidths={device.name: decode_bandwidth(device.description) for device in rig.devices},
+        streams=streams,
+        before=before,
+        enough=enough,
+    )
+
+
 def _starts(bound: BoundSpace, rig: Rig, seed: int) -> tuple[tuple[str, Candidate], ...]:
     """What to try first; where a space has nothing to begin with, it has to have something to propose."""
     starts = tuple(starting_candidates(bound, rig.devices))
@@ -283,7 +298,7 @@ def _starts(bound: BoundSpace, rig: Rig, seed: int) -> tuple[tuple[str, Candidat
     return starts
 
 
-def _kernel_watch() -> Callable[[], bool | None]:
+def kernel_watch() -> Callable[[], bool | None]:
     before = OomCounter.read()
     return lambda: OomCounter.read().killed_since(before)
 
