@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tuner.core.launch import ENGINE_DEFAULT
@@ -61,6 +62,7 @@ class Canary:
                 round=1,
                 plan=plan_of(arms, launches=plan.launches, blocks=plan.blocks, worthwhile=plan.worthwhile),
                 budget=(plan.seconds, plan.launches),
+                out=MappingProxyType({arms.best: plan.refused} if plan.refused else {}),
             )
             self._store.note_canary(canary)
             self._desk.progress.note(

@@ -61,6 +61,8 @@ class RetunePlan:
     seed: int
     quality_s: float | None
     soak: bool = True
+    refused: str = ""
+    """Why the old best cannot be launched at all; empty where it can."""
 
     @property
     def arms(self) -> Arms:

@@ -299,6 +299,7 @@ def _starts(bound: BoundSpace, rig: Rig, seed: int) -> tuple[tuple[str, Candidat
 
 
 def kernel_watch() -> Callable[[], bool | None]:
+    """Says, when it is asked, whether the kernel has ended a process for lack of memory since this call."""
     before = OomCounter.read()
     return lambda: OomCounter.read().killed_since(before)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.freshness.change import Change, Freshness
@@ -10,6 +11,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MOST_NAMED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An option that an engine no longer has, or a value of one."""
+
+    option: str
+    value: str | None = None
+    """None where the whole option is gone."""
+
+    def __str__(self) -> str:
+        """For people."""
+        return (
+            f"{self.option} is gone"
+            if self.value is None
+            else f"{self.option} takes no {self.value} any more"
+        )
 
 
 def engine_changes(best: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
@@ -47,8 +65,8 @@ def capability_changes(
         now: What can be.
     """
     rows = [
-        Change("options", Freshness.STALE, text, "the command does not start as it is")
-        for text in gone_for(winner, now, before=then)
+        Change("options", Freshness.STALE, str(one), "the command does not start as it is")
+        for one in gone_for(winner, then, now)
     ]
     needed = {name for name in winner if name in then and name not in now}
     gone = _named(sorted(then.keys() - now.keys() - needed))
@@ -62,26 +80,24 @@ def capability_changes(
     return rows
 
 
-def gone_for(
-    winner: Mapping[str, Any], now: Mapping[str, str], *, before: Mapping[str, str] | None = None
-) -> list[str]:
-    """What of a configuration an engine cannot be told, a phrase each.
+def gone_for(winner: Mapping[str, Any], then: Mapping[str, str], now: Mapping[str, str]) -> list[Gone]:
+    """What of a configuration can no longer be said.
 
     Args:
         winner: Options and values; environment variables are left out.
-        now: What can be said to it.
-        before: What could be said to another, which alone is held against it; None for all options.
+        then: What could be said to the engine that it was made with.
+        now: What can be said to the engine of now.
     """
     found = []
     for name, value in winner.items():
-        if not name[:1].islower() or (before is not None and name not in before):
+        if name not in then:
             continue
         if name not in now:
-            found.append(f"{name} is gone")
+            found.append(Gone(name))
             continue
         listed = set(now[name].split(",")) - {""}
-        values = str(value).split(",") if isinstance(value, str) else []
-        found += [f"{name} takes no {one} any more" for one in values if listed and one not in listed]
+        values = value.split(",") if isinstance(value, str) else []
+        found += [Gone(name, one) for one in values if listed and one not in listed]
     return found
 
 
