@@ -138,7 +138,7 @@ def run_study(
         ),
         interrupts=interrupts,
         publish=_publisher(store, folder / BEST),
-        remember=_memory_keeper(assembly.memory_facts),
+        remember=memory_keeper(assembly.memory_facts),
     )
     try:
         ending = run.run()
@@ -169,7 +169,7 @@ def _publisher(store: StudyStore, path: Path) -> Callable[[Sequence[TrialRecord]
     return publish
 
 
-def _memory_keeper(facts: MemoryFacts) -> Callable[[Sequence[Observation]], None]:
+def memory_keeper(facts: MemoryFacts) -> Callable[[Sequence[Observation]], None]:
     """Keeps what trials teach with the rig; a folder that cannot be written is said once and costs no night."""
     said: list[str] = []
 

@@ -72,7 +72,7 @@ def verdict_sentences(found: Found) -> list[str]:
     ]
     if own is not None and not own.in_turns:
         lines.append(
-            "What it was is not there to be launched beside it: its records stand for it, and a change of the machine "
+            "What it was is not there to be launched beside it: its records stand for it, so a change of the machine "
             "counts, too."
         )
     return lines

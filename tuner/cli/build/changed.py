@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tuner.cli.build.assembly import Assembly, assemble
 from tuner.cli.build.recorded import options_of
+from tuner.cli.option_values import duration_s
 from tuner.core.candidate import Candidate
 from tuner.core.freshness.change import Change, Freshness
 from tuner.core.freshness.compare import compared
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from tuner.cli.best_file import BestFile
     from tuner.cli.build.options import TuneOptions
     from tuner.engine.command_line import UserFlag
+
+
+OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,8 @@ class RetuneOptions:
     launches: int
     seconds: float | None
     blocks: int
-    quality_s: float | None
-    """How long answers are looked at; None for what the study was made with."""
+    quality: str | None
+    """How long answers are looked at, or `off`; None for what the study was made with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,7 @@ def look_at(
         then,
         server=options.server or then.server or Path(best.document["engine"]["path"]),
         model=options.model or then.model,
-        quality_s=then.quality_s if options.quality_s is None else options.quality_s,
+        quality_s=_quality_s(options.quality, then.quality_s),
     )
     now = replace(now, flags=_flags(now, options.flags, environ, config_home))
     assembly = assemble(now, environ, config_home, created=created)
@@ -170,6 +174,12 @@ def look_at(
     gone = gone_for(winner, engine.get("capabilities") or capabilities, capabilities)
     found = Changed(best, assembly, tuple(changes), tuple(gone))
     return replace(found, changes=(*changes, *_fits(found)))
+
+
+def _quality_s(asked: str | None, then_s: float | None) -> float | None:
+    if asked is None:
+        return then_s
+    return None if asked == OFF else duration_s(asked, "--quality")
 
 
 def _flags(

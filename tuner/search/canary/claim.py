@@ -6,10 +6,16 @@ from dataclasses import dataclass
 from math import exp, hypot, log
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from tuner.search.confirmation.interval import paired
+from tuner.search.confirmation.looks import ALPHA
+from tuner.search.confirmation.state import launches_of
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tuner.core.trial import TrialRecord
     from tuner.search.confirmation.interval import Interval
+    from tuner.search.confirmation.state import Confirmation
 
 #: How far off a ratio may be that was never confirmed, as a part.
 _UNCONFIRMED = 0.05
@@ -43,6 +49,25 @@ class Claim:
         """Whether what was measured now is not below it for certain, given what both may be off."""
         half = log(measured.high / measured.low) / 2
         return log(self.ratio / measured.ratio) <= hypot(half, self.half_log)
+
+
+def measured_ratio(
+    canary: Confirmation, records: Sequence[TrialRecord], *, best: str, reference: str
+) -> Interval | None:
+    """What a canary measured of a claim; None for fewer than two blocks that have both.
+
+    Args:
+        canary: The canary.
+        records: Its trials.
+        best: The winner's key.
+        reference: The reference's.
+    """
+    rates: dict[str, dict[int, float]] = {best: {}, reference: {}}
+    for record in launches_of(canary, records):
+        if record.key in rates and record.score is not None:
+            rates[record.key][record.errand.block] = record.score
+    shared = sorted(rates[best].keys() & rates[reference].keys())
+    return paired([log(rates[best][block] / rates[reference][block]) for block in shared], float(ALPHA))
 
 
 def claim_of(best: Mapping[str, Any]) -> Claim | None:
