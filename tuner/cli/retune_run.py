@@ -11,11 +11,12 @@ import typer
 
 from tuner.cli.build.retune import assemble_retune
 from tuner.cli.dates import now
-from tuner.cli.history import remember_best
+from tuner.cli.history import remember_best, winner_name
 from tuner.cli.retune_study import base_name, found_of, open_study, run_over
 from tuner.cli.study_folder import BEST, DATABASE, check_writable
 from tuner.cli.tuning import NOTHING_MEASURED, holding, may_start, say, take_study
 from tuner.core.history import basis_of
+from tuner.core.launch import PREVIOUS
 from tuner.errors import UsageError
 from tuner.report.best import best_document, check_best
 from tuner.report.regression import regression_report
@@ -148,7 +149,7 @@ def _conclude(
     basis = basis_of(changed.best.document)
     rig = changed.assembly.rig
     if best is not None:
-        sentences += ["A new best:", best["winner"]["command"], f"Written: {folder / BEST}"]
+        sentences += [f"{_new(best)}:", best["winner"]["command"], f"Written: {folder / BEST}"]
         remember_best(best, rig, options.facts, verdict=verdict.value, basis=basis, state=state)
     elif verdict is Verdict.UNCHANGED:
         sentences.append(f"Nothing was rewritten: {changed.best.path} holds for what there is now.")
@@ -178,6 +179,19 @@ def _conclude(
         },
     )
     return code
+
+
+def _new(best: Mapping[str, Any]) -> str:
+    """How the best of now compares with what was best before, as it was, where that was launched beside it."""
+    rows = {row["name"]: row for row in best["confirmation"]["references"]}
+    row = rows.get(PREVIOUS)
+    if row is None or row["interval"] is None:
+        return f"The best of now, {winner_name(best)}"
+    low, high = row["interval"]
+    return (
+        f"The best of now, {winner_name(best)}: {row['ratio']:.3f} times what was best before, as it was "
+        f"(95 %: {low:.3f} to {high:.3f})"
+    )
 
 
 def _new_best(retuned: Retuned, store: StudyStore, folder: Path) -> dict[str, Any] | None:

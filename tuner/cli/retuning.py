@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EXIT_CODES: Mapping[Freshness, int] = {Freshness.FRESH: 0, Freshness.DOUBTFUL: 1, Freshness.STALE: 2}
 _MEANS: Mapping[Freshness, str] = {
-    Freshness.FRESH: "nothing that the result depends on has changed, or it was measured since.",
+    Freshness.FRESH: "nothing that the result depends on has changed.",
     Freshness.DOUBTFUL: "only launches tell whether it still holds: tuner retune, or --measure for the claim alone.",
     Freshness.STALE: "it does not hold for what there is now.",
 }
@@ -64,7 +64,8 @@ def run_retune(named: str, options: RetuneOptions, asked: Asked) -> None:
         typer.echo(claim_line(best.document, winner_name(best.document)))
         for line in freshness_screen(changes, shutil.get_terminal_size().columns):
             typer.echo(line)
-        typer.echo(f"{state.value.capitalize()}: {_MEANS[state]}")
+        means = _MEANS[state] if state is worst(changed.changes) else "it was measured since the change."
+        typer.echo(f"{state.value.capitalize()}: {means}")
     if asked.measure:
         code = EXIT_CODES[measure_claim(changed, options)]
     elif asked.check:

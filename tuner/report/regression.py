@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
     from tuner.core.trial import TrialRecord
     from tuner.report.retuned import Found
+
+
+#: The end of what an engine says of an RPC device: its address.
+_PORT = re.compile(r":\d+$")
 
 
 def regression_report(best: Mapping[str, Any], now: Mapping[str, Any], found: Found) -> str:
@@ -78,7 +83,8 @@ def _rig(now: Mapping[str, Any]) -> list[str]:
     """Cards, driver and model; of an RPC device its address is left out."""
     model = now["model"]
     cards = [
-        f"{row['name']} {row['description'] if row['uuid'] else ''}".strip() + f", {row['total_mib']:,} MiB"
+        f"{row['name']} {'' if _PORT.search(row['description']) else row['description']}".strip()
+        + f", {row['total_mib']:,} MiB"
         for row in now["devices"]
     ]
     size_gib = model["size_bytes"] / 2**30

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import hypot, log
 from typing import TYPE_CHECKING
 
-from tuner.core.options import ALLREDUCE, BASE_OPTIONS
+from tuner.core.options import ALLREDUCE, BASE_OPTIONS, OVERRIDES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from tuner.core.candidate import Candidate
     from tuner.core.options import Value
 
-#: Options whose values are numbers on a scale, or places: no build is slower for a ratio or a size of its own.
-_NEVER_AT_FAULT = frozenset(
-    {"tensor-split", "ctx-size", "gpu-layers", "fit", "parallel", "device", "spec-draft-n-max",
-     "spec-draft-p-min", "spec-draft-n-min", "spec-draft-model", "flash-attn"}
-)  # fmt: skip
+#: Options that are places or go without saying: no build is slower for one of them alone.
+_NEVER_AT_FAULT = frozenset({"tensor-split", "fit", "device", "spec-draft-model", "flash-attn"})
 #: What an engine does when it is told nothing else: no build is slower for it alone.
 _USUAL: Mapping[str, Value] = {
     **BASE_OPTIONS,
@@ -51,10 +48,13 @@ class Seen:
 def traits(options: Mapping[str, Value]) -> frozenset[str]:
     """What may be behind a change: `split-mode tensor`, `cache-type-k q8_0`, ..., `several devices`."""
     found = {
-        f"{name} {value}"
+        name if name in OVERRIDES else f"{name} {value}"
         for name, value in options.items()
         if name not in _NEVER_AT_FAULT
-        and value not in {"", False}
+        and (
+            name in OVERRIDES or isinstance(value, str | bool)
+        )  # a size is on a scale, and not behind it alone
+        and value not in {"", False, 0}
         and (value != _USUAL.get(name) or name == "split-mode")
     }
     if options.get("cache-type-k") == options.get("cache-type-v"):
