@@ -54,7 +54,7 @@ def traits(options: Mapping[str, Value]) -> frozenset[str]:
         and (
             name in OVERRIDES or isinstance(value, str | bool)
         )  # a size is on a scale, and not behind it alone
-        and value not in {"", False, 0}
+        and value not in {"", False}
         and (value != _USUAL.get(name) or name == "split-mode")
     }
     if options.get("cache-type-k") == options.get("cache-type-v"):
