@@ -228,15 +228,23 @@ class PlayedRetune:
 
     def go(self, launches: int = 12) -> Retuned:
         """To its end."""
+        return self._run(self.plan(launches)).run()
+
+    def measure(self) -> Retuned:
+        """The best and the reference alone."""
+        alone = replace(self.plan(7), previous=None, beside=(), starts=())
+        return self._run(alone).measure()
+
+    def _run(self, plan: RetunePlan) -> RetuneRun:
         return RetuneRun(
-            self.plan(launches),
+            plan,
             store=self.store,
             folder=self.folder,
             launcher=self.launcher,
             monitor=PlayedMonitor(),
             progress=self.progress,
             interrupts=NeverInterrupted(),
-        ).run()
+        )
 
 
 def _proposed(
