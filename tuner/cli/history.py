@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from tuner.cli.tuning import say
 from tuner.core.candidate import Candidate
 from tuner.core.history import Entry, entry_of
 from tuner.core.launch import reference_name
@@ -54,7 +55,8 @@ def remember_best(
     try:
         History(rig.identity, facts).add(entry, devices)
     except RigError as error:
-        say(f"What was best is not kept: {error}")
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            typer.echo(f"What was best is not kept: {error}")
 
 
 def known_of(rig: Rig, facts: Path | None) -> tuple[Entry, ...]:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tuner.cli.build.assembly import Assembly, assemble
 from tuner.cli.dates import now
+from tuner.cli.history import remember_best
 from tuner.cli.progress import LineProgress
 from tuner.cli.result_table import headline, summary
 from tuner.cli.screen import first_screen
@@ -147,6 +148,9 @@ def run_study(
         raise
     say(f"The run ends: {ending.why}.")
     _show_result(store, folder)
+    best = best_document(store.records(), store.facts, date=now(), confirmation=store.confirmation())
+    if best is not None:
+        remember_best(best, assembly.rig, assembly.memory_facts.path.parent)
     return ending, store
 
 
