@@ -28,7 +28,7 @@ from tuner.core.cards import decode_bandwidth
 from tuner.core.reserve import default_reserve_mib
 from tuner.core.restriction import Abilities, restrict
 from tuner.core.slots import parallel_of, slot_context
-from tuner.core.space import broken_rule
+from tuner.core.space import InRam, broken_rule
 from tuner.engine.command_line import can_take, can_write
 from tuner.engine.device_watch import DeviceWatch
 from tuner.engine.environment import noted, server_environment
@@ -172,6 +172,8 @@ def assemble(
         space, notes = offload.space, [*notes, *offload.notes]
         left, dropped = restrict(space, abilities)
         bound = replace(bound, space=left)
+    in_ram = isinstance(left.parameter("override-tensor"), InRam)
+    starts_in_ram = in_ram and (offload is None or offload.must)
     notes += dropped
     settled = {**left.fixed, **imposed}
     workload = build_workload(
@@ -216,7 +218,11 @@ def assemble(
                 keep_text=options.keep_text,
             ),
             references=(default,) if current is None else (users_command(current, extra), default),
-            starts=(*starts, *offload_starts(bound, memory, knowledge), *_starts(bound, rig, options.seed)),
+            starts=(
+                *starts,
+                *(offload_starts(bound, memory, knowledge) if starts_in_ram else ()),
+                *_starts(bound, rig, options.seed),
+            ),
             candidate_spec=candidate_specs(context, model.n_units),
             budget=Budget(options.budget_s, options.launches),
             search=make_search(bound, memory, rig, streams=workload.streams, before=before),

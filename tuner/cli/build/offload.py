@@ -7,10 +7,12 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from tuner.cli.space_files import DEFAULT_SPACE, load_space
+from tuner.core.memory.host_fit import fewest_in_ram
 from tuner.core.options import OVERRIDES
 from tuner.core.space import InRam, widened
 from tuner.engine.command_line import can_write
 from tuner.errors import UsageError
+from tuner.search.coordinates import complete
 from tuner.search.in_ram_starts import starts_in_ram
 from tuner.search.largest import most_modest
 from tuner.search.memory_gate import LEAST_CHANCE
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from tuner.search.memory_gate import MemoryGate
 
 SPACE = "offload"
+_COSTS = "What that costs: prompts go through one card after the other, without pipeline parallelism"
 #: What is left of host memory to everything else.
 HOST_RESERVE_MIB = 1024
 
@@ -38,6 +41,8 @@ class Offload:
 
     space: SearchSpace
     notes: tuple[str, ...]
+    must: bool
+    """Whether something has to lie in host memory, or is wanted there: then such candidates are tried first."""
 
 
 def offload_of(
@@ -69,31 +74,43 @@ def offload_of(
     why_not = _why_not(bound.splits, engine, user_options, whole_space)
     if asked and why_not is not None:
         raise UsageError(f"--offload: {why_not}")
-    if not asked:
-        modest, chance = most_modest(bound, gate.predict, gate.room_mib)
-        if why_not is not None or modest is None or chance >= LEAST_CHANCE:
-            return None
-    parts = bound.splits.host_parts
+    if why_not is not None:
+        return None
+    fits = most_modest(bound, gate.predict, gate.room_mib)[1] >= LEAST_CHANCE
+    if not asked and fits and (bound.splits.host_parts.is_dense or _fits_plainly(bound, gate)):
+        return None
     more = load_space(SPACE, cores)
-    space = more if whole_space.name == DEFAULT_SPACE else widened(whole_space, more)
+    replaces = not fits and whole_space.name == DEFAULT_SPACE
     tokens = bound.imposed.get("ctx-size")
-    reason = (
-        "--offload" if asked else f"The model does not fit on the devices with {tokens:,} tokens of context"
+    if asked:
+        reason = "--offload"
+    elif fits:
+        reason = f"With {tokens:,} tokens of context the model fits on the devices barely"
+    else:
+        reason = f"The model does not fit on the devices with {tokens:,} tokens of context"
+    what = bound.splits.host_parts.what
+    return Offload(
+        more if replaces else widened(whole_space, more),
+        (
+            f"{reason}: which layers keep their {what} in host memory is searched as well.",
+            _COSTS + ("; tensor mode is not searched." if replaces else "."),
+        ),
+        must=asked or not fits,
     )
-    costs = (
-        "What that costs: prompts go through one card after the other (no pipeline parallelism), and tensor mode is "
-        "not searched."
+
+
+def _fits_plainly(bound: BoundSpace, gate: MemoryGate) -> bool:
+    """Whether it fits by layers with nothing in host memory, and caches and batches as they are by default."""
+    best = fewest_in_ram(
+        {**complete(bound, {}).options, "device": bound.devices}, gate.predictor, bound.splits, gate.room_mib
     )
-    said = f"{reason}: which layers keep their {parts.what} in host memory is searched as well."
-    return Offload(space, (said, costs))
+    return best is not None and not best.host_layers
 
 
 def offload_starts(
     bound: BoundSpace, gate: MemoryGate, knowledge: MemoryKnowledge
 ) -> tuple[tuple[str, Candidate], ...]:
-    """What is tried first where something may lie in host memory; nothing elsewhere."""
-    if not isinstance(bound.space.parameter("override-tensor"), InRam):
-        return ()
+    """What is tried first where something has to lie in host memory."""
     proposal = None if knowledge.oracle is None else knowledge.oracle.propose(bound, gate)
     return starts_in_ram(bound, gate, proposal)
 

@@ -39,12 +39,12 @@ class RamSites:
     def of(self, sites: Sequence[Site]) -> list[Site]:
         """Those sites with what has to lie in RAM, each several times; all as they are where it does not help."""
         demands = self._demands()
-        lean = {site: self._held(site, demands[0]) for site in sites}
+        lean = {site: self._held(site, demands[0]) for site in sites if site.mode != "tensor"}
         counts = [len(held) for several in lean.values() for held in several]
         if not counts:
             return list(sites)
         most = min(counts) + max(_MORE_LAYERS, round(_MORE_PART * min(counts)))
-        found: dict[Site, None] = {}
+        found: dict[Site, None] = {site: None for site in sites if site.mode == "tensor"}
         for site, several in lean.items():
             alone = len(site.devices) == 1
             if not several or (min(map(len, several)) > most and not alone):
@@ -59,8 +59,6 @@ class RamSites:
 
     def _held(self, site: Site, demand: Mapping[str, Value]) -> list[tuple[int, ...]]:
         """The least that a site leaves in RAM with a cache, drafts and a batch; nothing where it cannot fit."""
-        if site.mode == "tensor":
-            return []
         options = complete(self.bound, {**demand, "split-mode": site.mode, "device": site.devices}).options
         splits = self.bound.splits
         room = HostRoom.of(
