@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tuner.core.options import OPTIONS
-from tuner.engine.command_line import LOAD_MODE_BEFORE, can_take, can_write
+from tuner.engine.command_line import can_take, can_write
+from tuner.engine.load_modes import SWITCHES
 
 if TYPE_CHECKING:
     from tuner.engine.help_text import HelpText
@@ -22,5 +23,5 @@ def capabilities(help_text: HelpText) -> dict[str, str]:
 def _values(help_text: HelpText, name: str) -> list[str]:
     entry = help_text.option(name)
     if entry is None:  # `load-mode`, in a build that has only the switches of before
-        return sorted(mode for mode in LOAD_MODE_BEFORE if can_take(help_text, name, mode))
+        return sorted(mode for mode in SWITCHES if can_take(help_text, name, mode))
     return sorted(entry.allowed)

@@ -59,15 +59,7 @@ def probe(path: Path, environment: Mapping[str, str]) -> Engine:
     Raises:
         EngineError: It is missing, cannot be executed, lacks a library, or is no llama-server.
     """
-    if path.is_dir():
-        raise EngineError(f"{path} is a folder; give the llama-server in it (--server {path}/llama-server)")
-    if not path.is_file():
-        raise EngineError(f"{path}: no such file; give the path of a llama-server with --server")
-    if not os.access(path, os.X_OK):
-        raise EngineError(f"{path} is not executable; run: chmod +x {path}")
-    help_text = HelpText(_ask(path, ["--help"], environment).stdout)
-    if help_text.option("split-mode") is None or help_text.option("port") is None:
-        raise EngineError(f"{path} is no llama-server: its --help lists no --split-mode or no --port")
+    help_text = read_help(path, environment)
     version = _ask(path, ["--version"], environment)
     label = _VERSION.search(version.stderr + version.stdout)
     files = _digests(path.resolve(), environment)
@@ -78,6 +70,24 @@ def probe(path: Path, environment: Mapping[str, str]) -> Engine:
         help=help_text,
         files=MappingProxyType({name: digest.hex() for name, digest in files}),
     )
+
+
+def read_help(path: Path, environment: Mapping[str, str]) -> HelpText:
+    """Ask a binary for its help alone.
+
+    Raises:
+        EngineError: As of `probe`.
+    """
+    if path.is_dir():
+        raise EngineError(f"{path} is a folder; give the llama-server in it (--server {path}/llama-server)")
+    if not path.is_file():
+        raise EngineError(f"{path}: no such file; give the path of a llama-server with --server")
+    if not os.access(path, os.X_OK):
+        raise EngineError(f"{path} is not executable; run: chmod +x {path}")
+    help_text = HelpText(_ask(path, ["--help"], environment).stdout)
+    if help_text.option("split-mode") is None or help_text.option("port") is None:
+        raise EngineError(f"{path} is no llama-server: its --help lists no --split-mode or no --port")
+    return help_text
 
 
 def digest_at(path: Path, environment: Mapping[str, str]) -> str | None:
