@@ -52,6 +52,12 @@ def test_the_entry_of_a_result_is_what_was_confirmed() -> None:
     assert entry_of(BEST, "layer · 2,3") == ENTRY
 
 
+def test_what_was_best_before_is_not_what_it_is_compared_with() -> None:
+    (own,) = BEST["confirmation"]["references"]
+    rows = [own | {"name": "previous", "ratio": 1.1}, own]
+    assert entry_of(BEST | {"confirmation": {"references": rows}}, "layer · 2,3") == ENTRY
+
+
 def test_without_a_confirmation_it_is_what_was_measured_without_an_interval() -> None:
     found = entry_of(BEST | {"confirmation": None}, "layer · 2,3")
     assert (found.reference, found.ratio, found.low) == ("engine-default", 1.6, None)

@@ -119,8 +119,9 @@ def _first_screen(assembly: RetuneAssembly, folder: Path) -> list[str]:
     else:
         lines.append(f"Then: cannot be launched beside it: {assembly.previous.why_not}")
     lines += [f"Beside them: {spec.label} ({why})" for why, spec in plan.beside]
-    if assembly.changed.gone:
-        lines.append(f"Cannot be carried over: {'; '.join(str(one) for one in assembly.changed.gone)}")
+    lines += [f"The winner is not launched: {one}" for one in assembly.changed.lost]
+    if plan.best.flags and plan.best.candidate is not None:
+        lines.append(f"Said now, as it was the default then: {' '.join(plan.best.flags)}")
     lines += [
         f"Budget: at most {plan.launches} launches, {plan.blocks} a side",
         f"Results: {folder}; {assembly.changed.best.path} stays as it is",

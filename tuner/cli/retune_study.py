@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.cli.progress import LineProgress
 from tuner.cli.study_folder import DATABASE
-from tuner.cli.tuning import memory_keeper, say
+from tuner.cli.tuning import keep_help, memory_keeper, say
 from tuner.errors import ResultsError
 from tuner.report.retuned import Found
 from tuner.rig.monitor import RigMonitor
@@ -41,6 +41,7 @@ def open_study(changed: Changed, folder: Path) -> StudyStore:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ResultsError(f"{folder} cannot be made: {error.strerror or error}") from error
+    keep_help(folder, changed.assembly.engine.help)
     best, facts = changed.best.document, changed.assembly.facts
     retune = {
         "base": base_name(best),

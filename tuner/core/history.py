@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.identity import digest_of
+from tuner.core.launch import PREVIOUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -82,7 +83,8 @@ def entry_of(
         basis: Which result it was made of.
         state: Digest of what it depends on.
     """
-    confirmed = next(iter((best["confirmation"] or {}).get("references", ())), None)
+    compared = (best["confirmation"] or {}).get("references", ())
+    confirmed = next((row for row in compared if row["name"] != PREVIOUS), None)
     first = next((row for row in best["references"] if row["winner_ratio"] is not None), None)
     low, high = (None, None) if confirmed is None or confirmed["interval"] is None else confirmed["interval"]
     return Entry(

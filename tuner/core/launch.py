@@ -48,7 +48,7 @@ class LaunchSpec:
     reference: str | None = None
     """`engine-default`, `current` or `previous`; None for a candidate."""
     flags: tuple[str, ...] = ()
-    """A reference's flags, verbatim; a candidate's are written from its options."""
+    """A reference's flags, verbatim; of a candidate, whose own are written from its options, those beside them."""
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Environment variables beside the server's usual ones."""
     takes_extra: bool = True

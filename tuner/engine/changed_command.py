@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.core.flag_history import flag_change
 from tuner.engine.checked_command import CheckedCommand, is_stray
 from tuner.engine.command_line import UserFlag, option_flags
 from tuner.engine.findings.asked import NO, YES
+from tuner.engine.flag_history import flag_change
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from tuner.core.candidate import Candidate
 from tuner.core.launch import ENGINE_DEFAULT
 from tuner.core.options import BASE_OPTIONS
 from tuner.core.outcome import Kind
@@ -17,14 +20,15 @@ from tuner.runs.launching import Order
 from tuner.runs.works.benchmark import Benchmark
 from tuner.search.canary.arms import SOAK_LAUNCHES, after_first_block, plan_of
 from tuner.search.canary.causes import Seen, suspects, telling
-from tuner.search.canary.verdict import Change, Judged, Verdict, changes_of, judged, rates_of
+from tuner.search.canary.verdict import Change, Judged, Verdict, changes_of, judged
+from tuner.search.canary.verdict import rates_of as launched_rates
 from tuner.search.confirmation.state import Confirmation
+from tuner.search.speed.trials import rates_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from tuner.core.candidate import Candidate
     from tuner.core.measurement import Sample
     from tuner.core.options import Value
     from tuner.core.trial import TrialRecord
@@ -102,10 +106,20 @@ class Canary:
         """How much faster everything is of which it is known how fast it was."""
         before = self._plan.before
         then: dict[str, Sequence[float]] = dict(before.scores)
-        for record in before.records:
-            if record.may_win and record.score is not None:
-                then.setdefault(record.key, (record.score,))
-        return changes_of(self._plan.arms, rates_of(canary, self._store.records(), then))
+        for key, rate in self._known_then.items():
+            then.setdefault(key, (rate,))
+        return changes_of(self._plan.arms, launched_rates(canary, self._store.records(), then))
+
+    @cached_property
+    def _known_then(self) -> dict[str, float]:
+        """What each candidate made before, as far as one launch of it tells; the fastest first."""
+        records = self._plan.before.records
+        known = {
+            record.key: rates[0]
+            for record in records
+            if record.candidate is not None and (rates := rates_of(record, records)) is not None
+        }
+        return dict(sorted(known.items(), key=lambda row: -row[1]))
 
     def seen(self, canary: Confirmation) -> list[Seen]:
         """What has changed by how much, the best first; nothing where it is not known of the best."""
@@ -136,9 +150,7 @@ class Canary:
         """Launch what tells which of several options a slower one owes it to; whether nobody asked to stop."""
         if found.verdict is not Verdict.SLOWER:
             return True
-        known = [record for record in self._plan.before.records if record.may_win]
-        fastest = sorted(known, key=lambda record: -(record.score or 0.0))
-        candidates = [record.candidate for record in fastest if record.candidate is not None]
+        candidates = [Candidate.from_json(json.loads(key)) for key in self._known_then]
         for _ in range(MOST_PROBES):
             best, *others = self.seen(canary)
             launched = {record.key for record in self._store.records()}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.cli.build.assembly import Assembly, assemble
+from tuner.cli.build.carrying import Carrying, help_of_then
 from tuner.cli.build.recorded import options_of
 from tuner.cli.option_values import duration_s
 from tuner.core.candidate import Candidate
@@ -16,7 +17,7 @@ from tuner.core.freshness.devices import renamed
 from tuner.core.freshness.engines import Gone, gone_for
 from tuner.core.identity import digest_of
 from tuner.engine.environment import server_environment
-from tuner.engine.probe import probe
+from tuner.engine.probe import digest_at, read_help
 from tuner.engine.user_command import parse_extra
 from tuner.errors import StudyError
 from tuner.search.coordinates import complete
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tuner.cli.best_file import BestFile
-    from tuner.cli.build.options import TuneOptions
     from tuner.engine.command_line import UserFlag
+    from tuner.engine.help_text import HelpText
 
 
 OFF = "off"
@@ -64,12 +65,26 @@ class Changed:
     """The same study, as it would be made now."""
     changes: tuple[Change, ...]
     gone: tuple[Gone, ...]
-    """What of the winner the engine of now cannot be told."""
+    """What of the winner the engine of now cannot be told, by what can be said to both."""
+    carrying: Carrying | None
+    """Into the words of now; None where nobody knows those of then."""
+    old_engine: Path | None
+    """Where the engine of then is; None where it is gone."""
 
     @property
-    def refused(self) -> str:
-        """Why the winner cannot be launched at all; empty where it can, without the options that are gone."""
-        return "; ".join(str(one) for one in self.gone if one.value is not None)
+    def lost(self) -> list[str]:
+        """What of the winner cannot be carried over, a phrase each."""
+        if self.carrying is None:
+            return [str(one) for one in self.gone if one.value is not None]
+        return [one.what for one in self.changes if one.part == "command" and one.state is Freshness.STALE]
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        """Flags that are said now so that a default of then still holds."""
+        parameters = self.best.document["winner"]["parameters"]
+        if self.carrying is None or not parameters:
+            return ()
+        return self.carrying.pins(Candidate.from_json(parameters))
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -100,16 +115,22 @@ class Changed:
         )
 
     def as_now(self, candidate: Candidate) -> Candidate | None:
-        """A configuration of before as it is written now; None where a device of it is gone."""
-        names, options = self.names, dict(candidate.options)
-        for one in self.gone:
-            if one.value is None:
-                options.pop(one.option, None)
-        if candidate.devices:
-            if any(name not in names for name in candidate.devices):
-                return None
-            options["device"] = tuple(names[name] for name in candidate.devices)
+        """A configuration of before as it is written now; None where a part of it is gone."""
+        names = self.names
+        carried = self._carried(candidate)
+        if carried is None or any(name not in names for name in carried.devices):
+            return None
+        options = carried.options
+        if carried.devices:
+            options["device"] = tuple(names[name] for name in carried.devices)
         return complete(self.assembly.plan.rules.bound, options)
+
+    def _carried(self, candidate: Candidate) -> Candidate | None:
+        """A configuration in the words of now."""
+        if self.carrying is not None:
+            return self.carrying.candidate(candidate)
+        gone = {one.option for one in self.gone if one.value is None}
+        return Candidate.of({name: value for name, value in candidate.items if name not in gone})
 
 
 _OF_DEVICES = (
@@ -160,20 +181,34 @@ def look_at(
         "facts": options.facts,
     }
     then = options_of(recorded, of_the_run)
-    now = replace(
+    asked = replace(
         then,
         server=options.server or then.server or Path(best.document["engine"]["path"]),
         model=options.model or then.model,
         quality_s=_quality_s(options.quality, then.quality_s),
     )
-    now = replace(now, flags=_flags(now, options.flags, environ, config_home))
-    assembly = assemble(now, environ, config_home, created=created)
-    changes = compared(best.document, assembly.facts)
-    winner, engine = best.document["winner"]["parameters"], best.document["engine"]
-    capabilities = assembly.facts["engine"]["capabilities"]
-    gone = gone_for(winner, engine.get("capabilities") or capabilities, capabilities)
-    found = Changed(best, assembly, tuple(changes), tuple(gone))
+    environment = server_environment(environ, config_home, allow_p2p=then.allow_p2p)
+    old_engine = _old_engine(best, options, environment)
+    words = help_of_then(best, old_engine, environment)
+    help_text = read_help(asked.server or Path(), environment)
+    carrying = None if words is None else Carrying(words, help_text)
+    asked = asked if carrying is None else carrying.options(asked)
+    asked = replace(asked, flags=_flags(asked.flags, options.flags, help_text))
+    assembly = assemble(asked, environ, config_home, created=created)
+    engine, capabilities = best.document["engine"], assembly.facts["engine"]["capabilities"]
+    gone = gone_for(
+        best.document["winner"]["parameters"], engine.get("capabilities") or capabilities, capabilities
+    )
+    command = None if carrying is None else carrying.changes(best.document["winner"]["argv"][1:])
+    changes = compared(best.document, assembly.facts, command=command)
+    found = Changed(best, assembly, tuple(changes), tuple(gone), carrying, old_engine)
     return replace(found, changes=(*changes, *_fits(found)))
+
+
+def _old_engine(best: BestFile, options: RetuneOptions, environment: Mapping[str, str]) -> Path | None:
+    """Where the engine of then is; None where another is there now, or none."""
+    path = options.old_server or Path(best.document["engine"]["path"])
+    return path if digest_at(path, environment) == best.document["engine"]["digest"] else None
 
 
 def _quality_s(asked: str | None, then_s: float | None) -> float | None:
@@ -182,16 +217,12 @@ def _quality_s(asked: str | None, then_s: float | None) -> float | None:
     return None if asked == OFF else duration_s(asked, "--quality")
 
 
-def _flags(
-    options: TuneOptions, given: Sequence[str], environ: Mapping[str, str], config_home: Path
-) -> tuple[str, ...]:
+def _flags(then: Sequence[str], given: Sequence[str], help_text: HelpText) -> tuple[str, ...]:
     """The flags of before, with those that are given now in the place of their like."""
     if not given:
-        return options.flags
-    environment = server_environment(environ, config_home, allow_p2p=options.allow_p2p)
-    engine = probe(options.server or Path("llama-server"), environment)
-    mine = parse_extra(engine.help, list(given))
-    kept = [one for one in parse_extra(engine.help, list(options.flags)) if not _is_among(one, mine)]
+        return tuple(then)
+    mine = parse_extra(help_text, list(given))
+    kept = [one for one in parse_extra(help_text, list(then)) if not _is_among(one, mine)]
     return tuple(token for flag in (*kept, *mine) for token in flag.tokens)
 
 

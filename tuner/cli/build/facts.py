@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 from tuner.cli.build.workload_facts import workload_facts, workload_key, workload_label
@@ -71,6 +72,7 @@ def build_facts(
             "version": engine.version,
             "files": dict(engine.files),
             "capabilities": capabilities(engine.help),
+            "help": hashlib.sha256(engine.help.text.encode()).hexdigest(),
         },
         "driver": rig.driver,
         "devices": [

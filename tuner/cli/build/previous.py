@@ -16,7 +16,7 @@ from tuner.engine.device_watch import DeviceWatch
 from tuner.engine.environment import server_environment
 from tuner.engine.gguf import read_model
 from tuner.engine.launcher import Launcher
-from tuner.engine.probe import digest_at, list_devices, probe
+from tuner.engine.probe import list_devices, probe
 from tuner.errors import TunerError
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ def previous_side(
     moved = [one for one in changed.changes if one.part in {"driver", "devices", "power", "link"}]
     if same and any(one.state is not Freshness.FRESH for one in moved):
         return Previous(None, None, "the machine is not as it was")
-    path = options.old_server or Path(best["engine"]["path"])
+    path = changed.old_engine
+    if path is None:
+        place = options.old_server or best["engine"]["path"]
+        return Previous(None, None, f"the engine of then is not at {place}; --old-server says where it is")
     environment = server_environment(environ, config_home, allow_p2p=_allows_p2p(changed))
-    if digest_at(path, environment) != best["engine"]["digest"]:
-        where = "" if options.old_server is None else " (--old-server)"
-        return Previous(None, None, f"the engine of then is no longer at {path}{where}")
     argv = _with_rpc(best["winner"]["argv"], options.old_rpc)
     try:
         engine, model = probe(path, environment), read_model(Path(best["model"]["path"]))

@@ -55,18 +55,18 @@ def assemble_retune(
     Raises:
         StudyError: The old best cannot even be tried: a device of it is gone, or the model is another one.
     """
-    best = changed.best.document
     _refuse_what_cannot_be(changed)
     tune, bound = changed.assembly.plan, changed.assembly.plan.rules.bound
-    references = _claimed_first(tune.references, best)
-    own = _winner(changed, references, tune.candidate_spec)
+    references = _claimed_first(tune.references, changed.best.document)
+    spec_of = _spec_of(changed)
+    own = _winner(changed, references, spec_of)
     previous = previous_side(changed, options, own.asked, environ, config_home)
     known = _records(changed)
     possible = _possible(changed, known, own)
     runner_up = _runner_up(changed)
-    beside = [(why, tune.candidate_spec(one)) for why, one in possible]
+    beside = [(why, spec_of(one)) for why, one in possible]
     if runner_up is not None:
-        beside.append(("the runner-up", tune.candidate_spec(runner_up)))
+        beside.append(("the runner-up", spec_of(runner_up)))
     plan = RetunePlan(
         rules=tune.rules,
         best=own,
@@ -76,7 +76,7 @@ def assemble_retune(
             {spec.key: (why, spec) for why, spec in reversed(beside) if spec.key != own.key}.values()
         )[::-1],
         starts=tuple(possible),
-        candidate_spec=tune.candidate_spec,
+        candidate_spec=spec_of,
         search=lambda before: make_search(
             bound,
             tune.rules.memory,
@@ -97,7 +97,7 @@ def assemble_retune(
         worthwhile=tune.worthwhile,
         seed=tune.seed,
         quality_s=tune.quality_s,
-        refused=changed.refused,
+        refused="; ".join(changed.lost),
     )
     least = least_launches(plan.arms)
     if options.launches < least:
@@ -114,7 +114,7 @@ def assemble_measure(changed: Changed, options: RetuneOptions) -> RetunePlan:
     _refuse_what_cannot_be(changed)
     tune = changed.assembly.plan
     references = _claimed_first(tune.references, changed.best.document)[:1]
-    own = _winner(changed, references, tune.candidate_spec)
+    own = _winner(changed, references, _spec_of(changed))
     return RetunePlan(
         rules=tune.rules,
         best=own,
@@ -132,7 +132,7 @@ def assemble_measure(changed: Changed, options: RetuneOptions) -> RetunePlan:
         worthwhile=tune.worthwhile,
         seed=tune.seed,
         quality_s=tune.quality_s,
-        refused=changed.refused,
+        refused="; ".join(changed.lost),
     )
 
 
@@ -158,7 +158,10 @@ def _winner(
     """What was best, as it is launched now."""
     winner = changed.best.document["winner"]
     if winner["reference"] is None:
-        candidate = changed.as_now(Candidate.from_json(winner["parameters"]))
+        then = Candidate.from_json(winner["parameters"])
+        candidate = changed.as_now(then)
+        if candidate is None and changed.lost:
+            return spec_of(then)  # it is not launched, but named
         if candidate is None:
             raise StudyError(
                 f"{changed.best.path}: a device of the winner is gone; tune again, with tuner tune"
@@ -170,6 +173,12 @@ def _winner(
     raise StudyError(
         f"{changed.best.path}: its winner, {winner['reference']}, cannot be launched again; tune again"
     )
+
+
+def _spec_of(changed: Changed) -> Callable[[Candidate], LaunchSpec]:
+    """How a candidate is launched: with what has to be said now for a default of then to hold."""
+    pins, plain = changed.pins, changed.assembly.plan.candidate_spec
+    return lambda candidate: replace(plain(candidate), flags=pins)
 
 
 def _runner_up(changed: Changed) -> Candidate | None:

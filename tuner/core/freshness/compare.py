@@ -12,22 +12,27 @@ from tuner.core.freshness.devices import device_changes
 from tuner.core.freshness.engines import engine_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 _FRESH, _DOUBTFUL, _STALE = Freshness
 _RPC = "--rpc"
 
 
-def compared(best: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
+def compared(
+    best: Mapping[str, Any], now: Mapping[str, Any], *, command: Sequence[Change] | None = None
+) -> list[Change]:
     """Part by part, those that are as they were among them.
 
     Args:
         best: A best.json.
         now: The facts of the same study, were it made now.
+        command: What is different about the winner's command in the words of now; None where nobody knows the
+            words of then.
     """
     used = best["winner"]["parameters"].get("device")
     return [
-        *engine_changes(best, now["engine"]),
+        *engine_changes(best, now["engine"], knows_words=command is not None),
+        *(command or ()),
         _driver(best.get("driver"), now.get("driver")),
         *device_changes(best["devices"], now["devices"], used),
         _model(best["model"], now["model"]),

@@ -30,12 +30,15 @@ class Gone:
         )
 
 
-def engine_changes(best: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
+def engine_changes(
+    best: Mapping[str, Any], now: Mapping[str, Any], *, knows_words: bool = False
+) -> list[Change]:
     """The engine itself, and what can be said to it.
 
     Args:
         best: A best.json.
         now: The engine that there is, in the form that best.json has for it.
+        knows_words: Whether what becomes of the winner's own words is told elsewhere.
     """
     then = best["engine"]
     label = _label(now)
@@ -50,7 +53,8 @@ def engine_changes(best: Mapping[str, Any], now: Mapping[str, Any]) -> list[Chan
     )
     rows = [changed]
     if then.get("capabilities") is not None and now.get("capabilities") is not None:
-        rows += capability_changes(best["winner"]["parameters"], then["capabilities"], now["capabilities"])
+        found = capability_changes(best["winner"]["parameters"], then["capabilities"], now["capabilities"])
+        rows += [one for one in found if one.state is not Freshness.STALE or not knows_words]
     return rows
 
 
