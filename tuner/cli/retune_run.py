@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from tuner.cli.build.retune import assemble_retune
 from tuner.cli.dates import now
 from tuner.cli.history import remember_best, winner_name
 from tuner.cli.retune_study import base_name, found_of, open_study, run_over
-from tuner.cli.study_folder import BEST, DATABASE, check_writable
+from tuner.cli.study_folder import BEST, REGRESSION, RETUNED, check_writable, read_retuned
 from tuner.cli.tuning import NOTHING_MEASURED, holding, may_start, say, take_study
 from tuner.core.history import basis_of
 from tuner.core.launch import PREVIOUS
@@ -22,7 +21,7 @@ from tuner.report.best import best_document, check_best
 from tuner.report.regression import regression_report
 from tuner.report.retuned import retuned_document, verdict_sentences
 from tuner.runs.builds import EitherLauncher
-from tuner.runs.trial_folder import write_json, write_text
+from tuner.runs.trial_folder import TrialFolder, write_json, write_text
 from tuner.search.canary.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -31,11 +30,10 @@ if TYPE_CHECKING:
 
     from tuner.cli.build.changed import Changed, RetuneOptions
     from tuner.cli.build.retune import RetuneAssembly
+    from tuner.report.retuned import Found
     from tuner.runs.retune import Retuned
     from tuner.study import StudyStore
 
-RETUNED = "retuned.json"
-REGRESSION = "regression.md"
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
 _STATE_CHARACTERS = 8
 
@@ -56,7 +54,7 @@ def retune_study(
         typer.Exit: Somebody asked to stop.
     """
     folder = _folder(changed, options, again=again)
-    known = _known(folder)
+    known = read_retuned(folder)
     if known is not None:
         say(f"This was found out on {known['date'][:10]} ({folder}); --again measures it anew.")
         for line in known["sentences"]:
@@ -96,19 +94,10 @@ def _folder(changed: Changed, options: RetuneOptions, *, again: bool) -> Path:
         return options.results / options.study
     name = f"{base_name(changed.best.document)}-{changed.state[:_STATE_CHARACTERS]}"
     folder, number = options.results / name, 1
-    while again and _known(folder) is not None:
+    while again and read_retuned(folder) is not None:
         number += 1
         folder = options.results / f"{name}-{number}"
     return folder
-
-
-def _known(folder: Path) -> dict[str, Any] | None:
-    """What a retune that came to its end has found out; None where none has."""
-    try:
-        document: dict[str, Any] = json.loads((folder / RETUNED).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return document if (folder / DATABASE).is_file() else None
 
 
 def _first_screen(assembly: RetuneAssembly, folder: Path) -> list[str]:
@@ -142,6 +131,7 @@ def _conclude(
     sentences = verdict_sentences(found)
     best = _new_best(retuned, store, folder)
     verdict = found.judged.verdict
+    sentences += _log_of(found, folder)
     if verdict is Verdict.SLOWER:
         report = regression_report(changed.best.document, changed.assembly.facts, found)
         write_text(folder / REGRESSION, report)
@@ -180,6 +170,15 @@ def _conclude(
         },
     )
     return code
+
+
+def _log_of(found: Found, folder: Path) -> list[str]:
+    """Where a broken best says why, and what reads it."""
+    failed = [one for one in found.records if one.key == found.arms.best and one.score is None]
+    if found.judged.verdict is not Verdict.BROKEN or not failed:
+        return []
+    log = TrialFolder.of(folder, failed[-1].number).log_path
+    return [f"What it said: {log}; what to change first: tuner diagnose {log}"]
 
 
 def _new(best: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tuner.cli.history import history_table
 from tuner.cli.result_table import headline, quality_lines, summary, trials_table
-from tuner.cli.study_folder import DATABASE, LADDER_TABLE, find_ladder, find_study
+from tuner.cli.study_folder import DATABASE, LADDER_TABLE, find_ladder, find_study, read_retuned
 from tuner.core.candidate import format_value
 from tuner.core.rig import device_identity
 from tuner.errors import StudyError, UsageError
@@ -82,6 +82,8 @@ def show(
     for line in headline(records, store.not_launched(), store.facts, confirmation):
         typer.echo(line)
     for line in quality_lines(records):
+        typer.echo(line)
+    for line in (read_retuned(store.path.parent) or {}).get("sentences", ()):
         typer.echo(line)
 
 

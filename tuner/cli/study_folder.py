@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from tuner.errors import ResultsError, StudyError
 
 DATABASE = "study.db"
 BEST = "best.json"
 ENGINE_HELP = "engine-help.txt"
+RETUNED = "retuned.json"
+REGRESSION = "regression.md"
 LADDER = "ladder.json"
 LADDER_TABLE = "ladder.md"
 
@@ -32,6 +36,15 @@ def find_study(study: str, results: Path) -> Path:
 def find_ladder(study: str, results: Path) -> Path | None:
     """The folder of a ladder of contexts; None where that is none."""
     return next((one for one in (Path(study), results / study) if (one / LADDER_TABLE).is_file()), None)
+
+
+def read_retuned(folder: Path) -> dict[str, Any] | None:
+    """What a retune that came to its end has found out; None where none has."""
+    try:
+        document: dict[str, Any] = json.loads((folder / RETUNED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document if (folder / DATABASE).is_file() else None
 
 
 def check_writable(folder: Path) -> None:

@@ -87,13 +87,15 @@ class Canary:
     def judged(self, canary: Confirmation) -> Judged:
         """What the canary says."""
         plan, arms, records = self._plan, self._plan.arms, self._store.records()
-        said = other_answers(
-            self._folder,
-            records,
-            best=arms.best,
-            previous=arms.previous,
-            plain_then=plan.before.plain,
-        )
+        said = None
+        if plan.same_answers:
+            said = other_answers(
+                self._folder,
+                records,
+                best=arms.best,
+                previous=arms.previous,
+                plain_then=plan.before.plain,
+            )
         return judged(
             arms,
             canary,

@@ -61,6 +61,8 @@ class RetunePlan:
     seed: int
     quality_s: float | None
     soak: bool = True
+    same_answers: bool = True
+    """Whether the answers of now should be those of then; not so with another file of the model."""
     refused: str = ""
     """Why the old best cannot be launched at all; empty where it can."""
 

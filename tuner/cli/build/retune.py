@@ -97,6 +97,7 @@ def assemble_retune(
         worthwhile=tune.worthwhile,
         seed=tune.seed,
         quality_s=tune.quality_s,
+        same_answers=_is_same_model(changed),
         refused="; ".join(changed.lost),
     )
     least = least_launches(plan.arms)
@@ -253,11 +254,15 @@ def _scores(changed: Changed, own: str) -> dict[str, tuple[float, ...]]:
     return found
 
 
+def _is_same_model(changed: Changed) -> bool:
+    then, now = changed.best.document["model"], changed.assembly.facts["model"]
+    return bool(then["fingerprint"] == now["fingerprint"])
+
+
 def _plain(changed: Changed) -> Probe | None:
     """What the engine's own choice said with the same model; None where nobody knows."""
-    same = changed.best.document["model"]["fingerprint"] == changed.assembly.facts["model"]["fingerprint"]
     store = changed.best.store()
-    if not same or store is None or changed.best.study is None:
+    if not _is_same_model(changed) or store is None or changed.best.study is None:
         return None
     return plain_probe(changed.best.study, store.records())
 
@@ -268,6 +273,6 @@ def _renews(changed: Changed, own: LaunchSpec) -> bool:
     words = changed.assembly.launcher.portable_argv(own)
     return (
         best["engine"].get("capabilities") != facts["engine"]["capabilities"]
-        or best["model"]["fingerprint"] != facts["model"]["fingerprint"]
+        or not _is_same_model(changed)
         or without_rpc(words[3:]) != without_rpc(best["winner"]["argv"][3:])
     )
