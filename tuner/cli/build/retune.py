@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from tuner.cli.build.previous import Previous
     from tuner.core.quality import Probe
     from tuner.core.trial import TrialRecord
+    from tuner.search.canary.claim import Claim
+
+
+#: Launches a side that measure a claim at most, where they differ much.
+MOST_BLOCKS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +111,13 @@ def assemble_retune(
     return RetuneAssembly(changed, plan, previous)
 
 
-def assemble_measure(changed: Changed, options: RetuneOptions) -> RetunePlan:
+def assemble_measure(changed: Changed, options: RetuneOptions, claim: Claim) -> RetunePlan:
     """The plan of measuring a claim: the winner and the reference, and nothing beside them.
+
+    Args:
+        changed: The best.json against what there is now.
+        options: As typed.
+        claim: What is to be known.
 
     Raises:
         StudyError: There is nothing to measure.
@@ -116,6 +126,7 @@ def assemble_measure(changed: Changed, options: RetuneOptions) -> RetunePlan:
     tune = changed.assembly.plan
     references = _claimed_first(tune.references, changed.best.document)[:1]
     own = _winner(changed, references, _spec_of(changed))
+    blocks = max(options.blocks, MOST_BLOCKS)
     return RetunePlan(
         rules=tune.rules,
         best=own,
@@ -127,12 +138,13 @@ def assemble_measure(changed: Changed, options: RetuneOptions) -> RetunePlan:
         search=lambda _before: tune.search,
         before=Before(MappingProxyType(_scores(changed, own.key))),
         renews=False,
-        launches=2 * options.blocks + 1,
+        launches=2 * blocks + 1,
         seconds=options.seconds,
-        blocks=options.blocks,
+        blocks=blocks,
         worthwhile=tune.worthwhile,
         seed=tune.seed,
         quality_s=tune.quality_s,
+        claim=claim,
         refused="; ".join(changed.lost),
     )
 
