@@ -15,6 +15,7 @@ from tuner.cli.diagnose import diagnose
 from tuner.cli.doctor import doctor
 from tuner.cli.export import export
 from tuner.cli.report import report
+from tuner.cli.retune import retune
 from tuner.cli.serve import serve
 from tuner.cli.show import show
 from tuner.cli.tune import tune
@@ -32,6 +33,7 @@ app = typer.Typer(
 app.command("doctor")(doctor)
 app.command("check")(check)
 app.command("tune")(tune)
+app.command("retune")(retune)
 app.command("show")(show)
 app.command("report")(report)
 app.command("export")(export)

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from tuner.cli.history import history_table
 from tuner.cli.result_table import summary, trials_table
-from tuner.cli.study_folder import DATABASE, LADDER_TABLE, find_ladder, find_study
+from tuner.cli.study_folder import DATABASE, LADDER_TABLE, find_ladder, find_study, read_retuned
 from tuner.core.candidate import format_value
-from tuner.errors import UsageError
+from tuner.core.rig import device_identity
+from tuner.errors import StudyError, UsageError
 from tuner.report.proof import label
+from tuner.rig.history import History, histories
 
 if TYPE_CHECKING:
     from tuner.core.options import Value
@@ -22,20 +25,35 @@ if TYPE_CHECKING:
 
 def show(
     study: Annotated[
-        str,
+        str | None,
         typer.Argument(metavar="STUDY", help="Name of a study, or its folder; to compare, also a best.json."),
-    ],
+    ] = None,
     other: Annotated[
         str | None,
         typer.Argument(metavar="OTHER", help="Another, to say what differs and by how much it is faster."),
     ] = None,
     results: Annotated[Path, typer.Option(metavar="DIR", help="Where studies are kept.")] = Path("results"),
     csv: Annotated[bool, typer.Option("--csv", help="All trials as CSV, for a spreadsheet.")] = False,
+    history: Annotated[
+        bool,
+        typer.Option(
+            "--history", help="What was best when, with which build: on the rig of STUDY, or on all."
+        ),
+    ] = False,
+    facts: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where what rigs have taught is kept; default: your data folder."),
+    ] = None,
 ) -> None:
     """Show the trials of a study, its winner and its references; of a ladder, its table.
 
     Two results are compared where rig, model and workload are the same.
     """
+    if history:
+        _show_history(study, results, facts)
+        return
+    if study is None:
+        raise UsageError("name a study, or ask for --history")
     if other is not None:
         from tuner.cli.comparing import show_comparison  # noqa: PLC0415 - Optuna takes a second
 
@@ -64,6 +82,8 @@ def _show(folder: Path) -> None:
     console.print(trials_table(inputs.records, inputs.confirmation))
     console.print(summary(inputs.records, inputs.confirmation))
     for line in (*said.behind, *essentials(inputs)):
+        typer.echo(line)
+    for line in (read_retuned(folder) or {}).get("sentences", ()):
         typer.echo(line)
     typer.echo("")
     typer.echo(said.state)
@@ -96,6 +116,24 @@ def _write_csv(folder: Path) -> None:
             }
         )
     pd.DataFrame(rows, dtype=object).to_csv(sys.stdout, index=False)
+
+
+def _show_history(study: str | None, results: Path, facts: Path | None) -> None:
+    from tuner.study import StudyStore  # noqa: PLC0415 - Optuna takes a second
+
+    known = histories(facts)
+    if study is not None:
+        devices = StudyStore.open(find_study(study, results) / DATABASE).facts["devices"]
+        names = tuple(device_identity(row["uuid"], row["name"], row["description"]) for row in devices)
+        own = History(names, facts).load()
+        known = [own] if own.entries else []
+    if not known:
+        raise StudyError(
+            "nothing is known of what was best here; it is kept at the end of tuner tune and tuner retune"
+        )
+    console = Console()
+    for one in known:
+        console.print(history_table(one))
 
 
 def _options(record: TrialRecord) -> tuple[tuple[str, Value], ...]:

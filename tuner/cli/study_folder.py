@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from tuner.errors import ResultsError, StudyError
 
 DATABASE = "study.db"
 BEST = "best.json"
 REPORT = "report.html"
+ENGINE_HELP = "engine-help.txt"
+RETUNED = "retuned.json"
+REGRESSION = "regression.md"
 LADDER = "ladder.json"
 LADDER_TABLE = "ladder.md"
 TABLE = "table.json"
@@ -39,6 +44,15 @@ def rungs_of(ladder: Path) -> list[Path]:
     """The studies of a ladder, the smallest context first."""
     found = [database.parent for database in ladder.glob(f"*/{DATABASE}") if database.parent.name.isdecimal()]
     return sorted(found, key=lambda folder: int(folder.name))
+
+
+def read_retuned(folder: Path) -> dict[str, Any] | None:
+    """What a retune that came to its end has found out; None where none has."""
+    try:
+        document: dict[str, Any] = json.loads((folder / RETUNED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document if (folder / DATABASE).is_file() else None
 
 
 def check_writable(folder: Path) -> None:

@@ -36,6 +36,11 @@ class Device:
     """Memory that was in use before the first launch, where the driver says; else 0."""
     stated: bool = False
     """Whether its memory is what the user stated, since neither engine nor driver can see it."""
+    power_limit_w: float | None = None
+    pcie_generation: int | None = None
+    """The most that card and slot can do together; None where no driver says."""
+    pcie_width: int | None = None
+    """Lanes, as above."""
 
     @property
     def identity(self) -> str:

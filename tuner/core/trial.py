@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from tuner.core.launch import trial_key
+from tuner.core.launch import PREVIOUS, trial_key
 from tuner.core.measurement import Rates, rates
 from tuner.core.objective import GENERATION, Goal
 from tuner.core.outcome import Kind, Outcome, TrialState
@@ -30,6 +30,8 @@ class Purpose(StrEnum):
     """To see whether it survives what it is for."""
     ENDURE = "endure"
     """As above, for hours."""
+    CANARY = "canary"
+    """To see whether what was best elsewhere, as with another build, still is; the search learns from it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,13 @@ class Errand:
 
     purpose: Purpose = Purpose.SEARCH
     round: int = 0
-    """Which confirmation of the study it belongs to, from 1 on; 0 for the search."""
+    """Which confirmation of the study it belongs to, from 1 on; 0 for the search. A canary is one, too."""
     block: int = 0
     """Which block of that confirmation, from 0 on."""
 
 
 SEARCHING = Errand()
+_TO_FIND_OUT = frozenset({Purpose.SEARCH, Purpose.CANARY})
 #: How a server ends that takes a device with it.
 _LOST = frozenset({Kind.RPC_LOST})
 
@@ -124,8 +127,10 @@ class TrialRecord:
 
 
 def searched(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Those that were launched to find out what is fast."""
-    return [record for record in records if record.errand.purpose is Purpose.SEARCH]
+    """Those that were launched to find out what is fast; what was best before, as it was, is no part of it."""
+    return [
+        record for record in records if record.errand.purpose in _TO_FIND_OUT and record.reference != PREVIOUS
+    ]
 
 
 def disqualified(records: Sequence[TrialRecord]) -> dict[str, str]:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from tuner.runs.desk import Desk
 
 
+_DOING = {Purpose.CONFIRM: "confirming", Purpose.CANARY: "canary"}
+
+
 class Confirming:
     """The confirmation of a study, new or resumed.
 
@@ -39,6 +42,8 @@ class Confirming:
         spec_of: How what has a key is launched.
         blocks: Launches a side at most.
         worthwhile: A difference that is worth while, as a part.
+        purpose: What its launches are made for.
+        screened: Is asked before each launch who goes on.
     """
 
     def __init__(
@@ -49,7 +54,11 @@ class Confirming:
         *,
         blocks: int,
         worthwhile: float,
+        purpose: Purpose = Purpose.CONFIRM,
+        screened: Callable[[Confirmation, Sequence[TrialRecord]], Confirmation] = lambda one, _records: one,
     ) -> None:
+        self._purpose = purpose
+        self._screened = screened
         self._references = references
         self._spec_of = spec_of
         self._workload = desk.rules.workload
@@ -64,13 +73,19 @@ class Confirming:
         self._changed = desk.changed
 
     def begin(
-        self, budget: tuple[float | None, int | None], *, seconds: float | None, before: Confirmation | None
+        self,
+        budget: tuple[float | None, int | None],
+        *,
+        seconds: float | None,
+        before: Confirmation | None,
+        launches: int | None = None,
     ) -> str | None:
         """Choose who is confirmed, and in how many blocks.
 
         Args:
             budget: What the search had.
             seconds: How much time there is for it; None for any.
+            launches: How many launches there are for it; None for any.
             before: The confirmation before this one; who failed in it is not chosen again.
 
         Returns:
@@ -85,9 +100,14 @@ class Confirming:
         if not references and len(leaders) == 1:
             return "there is nothing to compare the only candidate with"
         many, blocks = affordable(
-            [_expected_s(record.key, records) for record in leaders],
+            [1.0] * len(leaders), [1.0] * len(references), blocks=self._blocks, seconds=launches
+        )
+        if many == 0:
+            return "too few launches are left to confirm anything"
+        many, blocks = affordable(
+            [_expected_s(record.key, records) for record in leaders[:many]],
             [seconds_ for key in references if (seconds_ := last_wall_s(key, records)) is not None],
-            blocks=self._blocks,
+            blocks=blocks,
             seconds=seconds,
         )
         if many == 0 or (blocks < 2):
@@ -128,6 +148,7 @@ class Confirming:
             if self._interrupts.requested:
                 return None
             records = self._store.records()
+            confirmation = self._left_of(confirmation, records)
             step = next_step(confirmation, records)
             if isinstance(step, Failed):
                 confirmation = replace(
@@ -145,6 +166,15 @@ class Confirming:
                 return None
         return confirmation
 
+    def _left_of(self, confirmation: Confirmation, records: Sequence[TrialRecord]) -> Confirmation:
+        """The confirmation of those who go on."""
+        left = self._screened(confirmation, records)
+        if left != confirmation:
+            self._note(left)
+            for arm in left.out.keys() - confirmation.out.keys():
+                self._progress.note(f"Not launched again: {self._label(arm)}: {left.out[arm]}")
+        return left
+
     def _launch(
         self, step: Wanted, confirmation: Confirmation, records: Sequence[TrialRecord], left_s: float | None
     ) -> bool:
@@ -155,9 +185,9 @@ class Confirming:
         record = self._launching.make(
             Order(
                 spec,
-                f"confirming, {step.block + 1} of at most {confirmation.plan.blocks}",
+                f"{_DOING[self._purpose]}, {step.block + 1} of at most {confirmation.plan.blocks}",
                 work,
-                Errand(Purpose.CONFIRM, confirmation.round, step.block),
+                Errand(self._purpose, confirmation.round, step.block),
                 left_s,
             ),
             records,
@@ -175,7 +205,10 @@ class Confirming:
         return ended
 
     def _note(self, confirmation: Confirmation) -> None:
-        self._store.note_confirmation(confirmation)
+        if self._purpose is Purpose.CANARY:
+            self._store.note_canary(confirmation)
+        else:
+            self._store.note_confirmation(confirmation)
         self._changed()
 
     def _sampled(self, sample: Sample) -> None:
