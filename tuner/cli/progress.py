@@ -63,7 +63,7 @@ class LineProgress:
             parts.append(f"acceptance {rates.acceptance:.0%}")
         if outcome is not None and not outcome.policy.may_win:
             parts.append(f"{outcome.kind}: {outcome.evidence[:120]}")
-        if record.errand.purpose is Purpose.CONFIRM:
+        if record.errand.purpose is not Purpose.SEARCH:
             self._say("      " + ", ".join(parts))
             return
         best = best_of(records)

@@ -15,6 +15,7 @@ from tuner.runs.ending import Ending
 from tuner.runs.examining import Examining
 from tuner.runs.giving_up import give_up_if_hopeless
 from tuner.runs.launching import Launching, LaunchRules
+from tuner.runs.measuring import Measuring
 from tuner.runs.proving import NO_PROOF, Proof, Proving
 from tuner.runs.quality_gate import QualityGate
 from tuner.runs.searching import Searching
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from tuner.core.candidate import Candidate
     from tuner.core.interrupt import Interrupts
     from tuner.core.memory.learned import Observation
-    from tuner.core.trial import TrialRecord
+    from tuner.core.quality import Probe
+    from tuner.core.trial import Errand, TrialRecord
     from tuner.runs.protocols import Launcher, Progress, RigMonitor
     from tuner.search.strategy import Search
     from tuner.study import StudyStore
@@ -54,6 +56,8 @@ class TunePlan:
     """How long the answers of a launch are looked at, in seconds; None not to look."""
     proof: Proof = NO_PROOF
     """How the winner is proved."""
+    largest: Probe | None = None
+    """What the plain reference of the largest of several files says; None where that is this study's own."""
 
 
 class TuneRun:
@@ -84,7 +88,8 @@ class TuneRun:
         self._remember = remember
         self._used_before_s = 0.0
         self._started = time.monotonic()
-        quality = QualityGate(plan.quality_s, plan.rules.workload, folder)
+        self._begun = False
+        quality = QualityGate(plan.quality_s, plan.rules.workload, folder, largest=plan.largest)
         self._examining = Examining(quality, plan.rules.workload, store)
         launching = Launching(
             plan.rules,
@@ -123,6 +128,7 @@ class TuneRun:
             worthwhile=plan.worthwhile,
             used_s=self._used_s,
         )
+        self._measuring = Measuring(desk)
 
     def run(self) -> Ending:
         """Go on until all is done, the budget is spent, or somebody asks to stop.
@@ -131,14 +137,7 @@ class TuneRun:
             EngineError: The engine cannot be used, whatever the candidate.
             RigError: The devices fail again and again.
         """
-        self._settle()
-        memory = self._plan.rules.memory
-        memory.begin_with(self._store.memory_before(memory.known_before))
-        self._searching.note_estimates()  # a killed tuner may not have come to it
-        records = self._store.records()
-        self._used_before_s = sum(record.wall_s for record in records)
-        self._examining.begin_with(records)
-        self._publish(records)
+        self._begin()
         confirmation = self._store.confirmation()
         if confirmation is None or self._more_than(confirmation.budget):
             ending = self._searching.run(self._search_budget, self._used_s)
@@ -148,6 +147,38 @@ class TuneRun:
         else:
             ending = Ending("the search had ended")
         return self._proving.run(confirmation, ending)
+
+    def measure(
+        self, spec: LaunchSpec, why: str, errand: Errand, *, limit_s: float | None = None
+    ) -> TrialRecord | None:
+        """One launch beside search and proof; None where somebody asked to stop before.
+
+        Args:
+            spec: What to launch.
+            why: A word for people.
+            errand: What it is launched for.
+            limit_s: Seconds after which it is stopped wherever it is; None for any.
+
+        Raises:
+            TunerError: The run cannot go on.
+        """
+        self._begin()
+        self._plan.rules.memory.learn(self._store.records())
+        return self._measuring.make(spec, why, errand, limit_s=limit_s)
+
+    def _begin(self) -> None:
+        """Take up what there is of the study."""
+        if self._begun:
+            return
+        self._begun = True
+        self._settle()
+        memory = self._plan.rules.memory
+        memory.begin_with(self._store.memory_before(memory.known_before))
+        self._searching.note_estimates()  # a killed tuner may not have come to it
+        records = self._store.records()
+        self._used_before_s = sum(record.wall_s for record in records)
+        self._examining.begin_with(records)
+        self._publish(records)
 
     def _more_than(self, budget: tuple[float | None, int | None]) -> bool:
         """Whether the search may use more than it had when it was confirmed."""
