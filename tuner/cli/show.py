@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from tuner.cli.result_table import headline, quality_lines, summary, trials_table
-from tuner.cli.study_folder import DATABASE, LADDER_TABLE, find_ladder, find_study
+from tuner.cli.study_folder import DATABASE, find_study, find_table
 from tuner.core.candidate import format_value
 from tuner.report.proof import label
 from tuner.study import StudyStore
@@ -25,10 +25,10 @@ def show(
     results: Annotated[Path, typer.Option(metavar="DIR", help="Where studies are kept.")] = Path("results"),
     csv: Annotated[bool, typer.Option("--csv", help="All trials as CSV, for a spreadsheet.")] = False,
 ) -> None:
-    """Show the trials of a study, its winner and its references; of a ladder, its table."""
-    ladder = find_ladder(study, results)
-    if ladder is not None and not csv:
-        typer.echo((ladder / LADDER_TABLE).read_text(encoding="utf-8"), nl=False)
+    """Show the trials of a study, its winner and its references; of a ladder, or several engines, the table."""
+    table = find_table(study, results)
+    if table is not None and not csv:
+        typer.echo(table.read_text(encoding="utf-8"), nl=False)
         return
     store = StudyStore.open(find_study(study, results) / DATABASE)
     records = store.records()

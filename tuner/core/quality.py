@@ -26,6 +26,7 @@ _FLOOR_TIMES = 4.0
 #: A median of fewer deep places is one near-tie's.
 _LEAST_DEEP_PLACES = 3
 _LEAST_MASS = 1e-9
+_LEAST_SHOWN = 5e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +208,11 @@ def loss(reference: Probe, other: Probe) -> Loss | None:
         worst_kl_nats=max(every),
         top1=sum(mine.next.top == their.next.top for mine, their in pairs) / len(pairs),
     )
+
+
+def nats(amount: float) -> str:
+    """A divergence for people: what is far below any noise is 0."""
+    return f"{amount if amount >= _LEAST_SHOWN else 0:.2g} nats"
 
 
 def bound_nats(noise_floor_nats: float) -> float:

@@ -148,6 +148,10 @@ class TuneRun:
             ending = Ending("the search had ended")
         return self._proving.run(confirmation, ending)
 
+    def spec(self, key: str) -> LaunchSpec:
+        """How what has that key is launched: a reference, or a candidate that was."""
+        return self._proving.spec(key)
+
     def measure(
         self, spec: LaunchSpec, why: str, errand: Errand, *, limit_s: float | None = None
     ) -> TrialRecord | None:

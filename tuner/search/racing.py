@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tuner.core.pareto import Worth, beats
+from tuner.core.quality import nats
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -111,9 +112,10 @@ def _sentence(one: Runner, by: Runner) -> str:
     parts = [f"{mine.speed_tok_s:.1f} tok/s against {theirs.speed_tok_s:.1f}"]
     longest, their_longest = one.most_context_tokens or mine.context_tokens, theirs.context_tokens
     if longest is not None and their_longest is not None:
-        parts.append(f"at most {longest:,} tokens of context against {their_longest:,}")
+        fewer = f"at most {longest:,} tokens of context against {their_longest:,}"
+        parts.append(fewer if longest < their_longest else "no more context")
     if mine.off_nats is not None and theirs.off_nats is not None:
-        parts.append(f"answers {mine.off_nats:.2g} nats off against {theirs.off_nats:.2g}")
+        parts.append(f"answers {nats(mine.off_nats)} off against {nats(theirs.off_nats)}")
     elif mine.file == theirs.file:
         parts.append("the same file")
     return ", ".join(parts)

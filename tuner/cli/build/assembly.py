@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from tuner.cli.build.options import TuneOptions
     from tuner.core.candidate import Candidate
+    from tuner.core.cards import Bandwidth
     from tuner.core.identity import StudyIdentity
     from tuner.core.model import ModelFile
     from tuner.core.rig import Rig
@@ -94,6 +95,7 @@ def assemble(
     rig: Rig | None = None,
     before: Sequence[TrialRecord] = (),
     starts: Sequence[tuple[str, Candidate]] = (),
+    rates: Mapping[str, Bandwidth] = MappingProxyType({}),
 ) -> Assembly:
     """Check every option, ask the engine and the driver, cut the space to what is possible.
 
@@ -105,6 +107,7 @@ def assemble(
         rig: The devices as they were seen before; None to look at them.
         before: Trials at other contexts, as if they had been made at this one.
         starts: What to try before the space's own starting candidates, with a word on why.
+        rates: What devices are known to reach with this engine, by name.
 
     Raises:
         TunerError: The first thing that makes the run impossible.
@@ -203,7 +206,10 @@ def assemble(
             search=Search(
                 bound,
                 memory,
-                bandwidths={device.name: decode_bandwidth(device.description) for device in rig.devices},
+                bandwidths={
+                    device.name: rates.get(device.name) or decode_bandwidth(device.description)
+                    for device in rig.devices
+                },
                 streams=workload.streams,
                 before=before,
             ),
