@@ -11,7 +11,7 @@ from tuner.cli.study_folder import BEST, TABLE, TABLE_TEXT
 from tuner.core.pareto import Worth, worth_having
 from tuner.report.best import check_best
 from tuner.report.table import table_document, table_markdown
-from tuner.runs.comparing import YOURS, Comparing, side_by_side
+from tuner.runs.comparing import YOURS, Comparing, side_by_side, still_compared
 from tuner.runs.trial_folder import write_json, write_text
 from tuner.search.race_state import RaceState
 
@@ -101,7 +101,7 @@ class SeveralTable:
         beside = side_by_side(race)
         lines += [f"Not compared: {name}: {why}." for name, why in race.state.comparison.out.items()]
         winner = self.winner(race)
-        if YOURS in beside.arms and winner in beside.arms and winner is not None:
+        if YOURS in beside.arms and winner is not None and winner in still_compared(race):
             interval = beside.versus(winner, YOURS)
             if interval is not None:
                 lines.append(
@@ -112,11 +112,11 @@ class SeveralTable:
 
     def _beside(self, row: Row, race: Race, winner: str | None) -> Row:
         """With what it made beside the others."""
-        beside = side_by_side(race)
-        if row.name not in beside.arms:
+        beside, valid = side_by_side(race), still_compared(race)
+        if row.name not in valid:
             return row
         rate = beside.rate_tok_s(row.name)
-        if winner is None or winner == row.name or winner not in beside.arms:
+        if winner is None or winner == row.name or winner not in valid:
             return replace(row, beside_tok_s=rate)
         interval = beside.versus(row.name, winner)
         ratio = None if interval is None else (interval.ratio, interval.low, interval.high)

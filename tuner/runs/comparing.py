@@ -76,12 +76,7 @@ class Comparing:
         tied: Sequence[str] = ()
         speeds = {name: worth.speed_tok_s or 0.0 for name, worth in worths.items()}
         if race.state.comparison is not None:
-            beside = side_by_side(race)
-            valid = {
-                name
-                for name in worths
-                if (arm := beside.arms.get(name)) and race.racer(name).winner() == arm.key
-            }
+            beside, valid = side_by_side(race), still_compared(race)
             speeds |= {name: rate for name in valid if (rate := beside.rate_tok_s(name)) is not None}
             tied = [name for name in beside.tied() if name in valid]
         names = list(tied or worths)
@@ -164,6 +159,15 @@ def side_by_side(race: Race) -> SideBySide:
         raise ValueError("nothing was compared side by side")
     studies = {racer.name: racer.records() for racer in race.racers}
     return SideBySide(race.state.comparison, race.state.arms, studies)
+
+
+def still_compared(race: Race) -> frozenset[str]:
+    """Names of studies whose winner is still the one that was launched beside the others."""
+    return frozenset(
+        racer.name
+        for racer in race.left
+        if (arm := race.state.arms.get(racer.name)) is not None and racer.winner() == arm.key
+    )
 
 
 def _as_fast(worth: Worth) -> Worth:

@@ -28,7 +28,7 @@ from tuner.search.racing import LEAST_LAUNCHES, Out, losers, next_turn
 from tuner.search.stretching import next_context
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from tuner.core.candidate import Candidate
     from tuner.core.trial import TrialRecord
@@ -88,41 +88,60 @@ class Several:
         while not race.state.searched:
             if race.interrupts.requested:
                 return False
-            runners = [racer.runner(over=racer.name in complete) for racer in race.left]
-            self._drop(losers(runners))
-            turn = next_turn([one for one in runners if one.name not in stuck], race.state.gone)
-            seconds, launches = self._search_s(), race.left_launches
-            if turn is None or seconds == 0 or launches == 0:
-                race.now(replace(race.state, searched=True))
+            seconds = self._search_s()
+            if race.state.turn is None:  # a turn that was cut off is finished first
+                self._give_turn(complete, stuck)
+            if race.state.turn is None or seconds == 0:
+                race.now(replace(race.state, turn=None, searched=True))
                 break
-            racer = race.racer(turn.name)
+            name, launches = race.state.turn
+            racer = race.racer(name)
             before = len(racer.records())
             try:
-                ending = racer.search(self._turn(racer, seconds, launches))
+                ending = racer.search(Turn(launches, seconds))
             except (EngineError, ModelError) as error:  # this engine with this file, not the rig
-                self._drop([Out(racer.name, None, str(error), turn.launches)])
-                continue
-            if ending.interrupted:
-                return False
-            if ending.is_complete:
-                complete.add(racer.name)
-            elif len(racer.records()) == before:
-                stuck.add(racer.name)
+                self._drop([Out(name, None, str(error), racer.runner(over=True).launches)])
+            else:
+                if ending.interrupted:
+                    return False
+                if ending.is_complete:
+                    complete.add(name)
+                elif len(racer.records()) == before:
+                    stuck.add(name)
             self._find_reference()
+            race.now(replace(race.state, turn=None))
         return True
 
-    def _turn(self, racer: Racer, seconds: float | None, launches: int | None) -> Turn:
+    def _give_turn(self, complete: Collection[str], stuck: Collection[str]) -> None:
+        """Drop who cannot win any more, and give the next turn.
+
+        Args:
+            complete: Whose search has nothing left to find.
+            stuck: Who finds no launch that fits into the time left.
+        """
         race = self._race
+        runners = [racer.runner(over=racer.name in complete) for racer in race.left]
+        self._drop(losers(runners))
+        launches = race.left_launches
+        following = next_turn([one for one in runners if one.name not in stuck], race.state.gone)
+        if following is not None and launches != 0:
+            racer = race.racer(following.name)
+            race.now(replace(race.state, turn=(racer.name, self._turn_of(racer, launches))))
+
+    def _turn_of(self, racer: Racer, launches: int | None) -> int:
+        """How many launches a search has made once its next turn is through."""
         made = launches_made(searched(racer.records()))
         first = racer.n_references + LEAST_LAUNCHES
         more = first - made if made < first else TURN_LAUNCHES
         if launches is not None:  # so few that not all would come to their first turn
-            waiting = sum(not one.records() for one in race.left)
+            waiting = sum(not one.records() for one in self._race.left)
             more = min(more, launches, max(launches // max(waiting, 1), 1))
-        return Turn(made + more, seconds)
+        return made + more
 
     def _drop(self, out: Sequence[Out]) -> None:
         race = self._race
+        if not out:
+            return
         for one in out:
             by = "" if one.by is None else f", {one.by} is better"
             race.note(f"Out after {one.launches} launches: {one.name}{by}: {one.why}")
@@ -200,7 +219,7 @@ class Several:
             race.now(race.state)
             if racer.winner() == before:
                 return True
-            race.note(f"{name} did not endure, and makes way for the next")
+            race.note(f"What won with {name} did not endure; the next best takes its place.")
         return True
 
 

@@ -28,6 +28,8 @@ class RaceState:
     """Seconds and launches that there were; with more of them it goes on."""
     out: tuple[Out, ...] = ()
     """Who cannot win any more."""
+    turn: tuple[str, int] | None = None
+    """Whose turn it is, and how many launches its search has made once that is through; None between turns."""
     searched: bool = False
     """Whether the search is over."""
     proof_s: Mapping[str, float | None] = field(default_factory=_none)
@@ -52,6 +54,7 @@ class RaceState:
             "studies": list(self.studies),
             "budget": list(self.budget),
             "out": [asdict(one) for one in self.out],
+            "turn": None if self.turn is None else list(self.turn),
             "searched": self.searched,
             "proof_s": dict(self.proof_s),
             "reference": self.reference,
@@ -70,11 +73,12 @@ class RaceState:
             ValueError: As above.
         """
         seconds, launches = document["budget"]
-        comparison = document["comparison"]
+        comparison, turn = document["comparison"], document["turn"]
         return cls(
             studies=tuple(document["studies"]),
             budget=(seconds, launches),
             out=tuple(Out(**row) for row in document["out"]),
+            turn=None if turn is None else (str(turn[0]), int(turn[1])),
             searched=bool(document["searched"]),
             proof_s=MappingProxyType(dict(document["proof_s"])),
             reference=document["reference"],
