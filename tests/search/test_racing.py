@@ -19,7 +19,7 @@ from tuner.search.racing import (
     still_faster,
 )
 
-Q8 = Runner("new Q8", Worth(50.0, 16_384, 0.0, "Q8"), 32_768, 0.0, launches=8, over=False)
+Q8 = Runner("new Q8", Worth(50.0, 16_384, 0.0, "Q8"), 32_768, 0.0, candidates=8, launches=9, over=False)
 
 
 def of(name: str, speed: float | None = 50.0, **changes: object) -> Runner:
@@ -49,6 +49,7 @@ runners = st.lists(
         st.none() | st.sampled_from([8192, 16_384, 65_536]),
         st.none() | st.floats(0, 0.5),
         st.integers(0, 40),
+        st.integers(0, 41),
         st.booleans(),
     ),
     max_size=6,
@@ -87,21 +88,21 @@ def test_what_may_be_better_somewhere_stays(changes: dict[str, object]) -> None:
 def test_early_on_only_what_is_far_behind_is_out() -> None:
     behind = 0.9
     for launches, lost in ((LEAST_LAUNCHES, False), (8, True), (20, True)):
-        slower = of("old Q8", 50.0 * behind, most_context_tokens=16_384, launches=launches)
+        slower = of("old Q8", 50.0 * behind, most_context_tokens=16_384, candidates=launches)
         assert (out(Q8, slower) == ["old Q8"]) == lost, launches
 
 
 def test_nobody_is_out_before_its_first_turn_is_through() -> None:
-    slow = of("old Q8", 10.0, most_context_tokens=16_384, launches=LEAST_LAUNCHES - 1)
+    slow = of("old Q8", 10.0, most_context_tokens=16_384, candidates=LEAST_LAUNCHES - 1)
     assert out(Q8, slow) == []
     assert out(Q8, replace(slow, over=True)) == ["old Q8"]  # there is nothing more to come
 
 
 def test_where_nothing_runs_it_is_out_after_some_launches() -> None:
-    assert out(Q8, of("new F16", None, launches=NOTHING_RUNS_AFTER - 1)) == []
-    (found,) = losers([Q8, of("new F16", None, launches=NOTHING_RUNS_AFTER)])
+    assert out(Q8, of("new F16", None, candidates=NOTHING_RUNS_AFTER - 1)) == []
+    (found,) = losers([Q8, of("new F16", None, candidates=NOTHING_RUNS_AFTER)])
     assert (found.by, found.why) == (None, "nothing of it runs")
-    assert out(of("new F16", None, launches=2, over=True)) == ["new F16"]
+    assert out(of("new F16", None, candidates=2, over=True)) == ["new F16"]
 
 
 @PROPERTY

@@ -99,6 +99,7 @@ class PlayedRacer:
             self.most_context,
             self.off_nats,
             len(candidates),
+            len(searched(self.trials)),
             over,
         )
 

@@ -13,6 +13,7 @@ from tuner.core.pareto import Worth
 from tuner.core.trial import Purpose, TrialRecord, searched
 from tuner.report.best import best_document, shown
 from tuner.report.table import row_of
+from tuner.runs.budget import launches_made
 from tuner.runs.quality_gate import reference_probe
 from tuner.runs.several import candidate_of
 from tuner.search.against_largest import least_off_nats, loss_of
@@ -92,8 +93,9 @@ class StudyFacts:
             best,
             most_context,
             least_off_nats(records, is_reference=self.is_reference),
-            sum(record.candidate is not None for record in searched(records)),
-            over,
+            candidates=sum(record.candidate is not None for record in searched(records)),
+            launches=launches_made(searched(records)),
+            over=over,
         )
 
     def winner(self) -> str | None:

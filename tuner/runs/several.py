@@ -100,7 +100,7 @@ class Several:
             try:
                 ending = racer.search(Turn(launches, seconds))
             except (EngineError, ModelError) as error:  # this engine with this file, not the rig
-                self._drop([Out(name, None, str(error), racer.runner(over=True).launches)])
+                self._drop([Out(name, None, str(error), racer.runner(over=True).candidates)])
             else:
                 if ending.interrupted:
                     return False

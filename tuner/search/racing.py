@@ -34,8 +34,10 @@ class Runner:
     """The largest context that anything of it is expected to fit with."""
     least_off_nats: float | None
     """How far the best of its answers are off, whatever made them."""
+    candidates: int
+    """How many it has launched."""
     launches: int
-    """Candidates that it has launched."""
+    """All that it has made, references included."""
     over: bool
     """Whether there is nothing left for it to find."""
 
@@ -66,16 +68,16 @@ def losers(runners: Sequence[Runner]) -> list[Out]:
     found = []
     for one in runners:
         if one.best.speed_tok_s is None:
-            if one.over or one.launches >= NOTHING_RUNS_AFTER:
-                found.append(Out(one.name, None, "nothing of it runs", one.launches))
+            if one.over or one.candidates >= NOTHING_RUNS_AFTER:
+                found.append(Out(one.name, None, "nothing of it runs", one.candidates))
             continue
-        if one.launches < LEAST_LAUNCHES and not one.over:
+        if one.candidates < LEAST_LAUNCHES and not one.over:
             continue
         hope = _at_best(one)
         better = [other for other in runners if other is not one and beats(other.best, hope)]
         if better:
             by = max(better, key=lambda other: other.best.speed_tok_s or 0.0)
-            found.append(Out(one.name, by.name, _sentence(one, by), one.launches))
+            found.append(Out(one.name, by.name, _sentence(one, by), one.candidates))
     return found
 
 
@@ -93,7 +95,7 @@ def next_turn(runners: Sequence[Runner], out: Collection[str]) -> Runner | None:
 def _at_best(runner: Runner) -> Worth:
     """What a search can still come to."""
     best = runner.best
-    more = _STILL_LEAST if runner.over else still_faster(runner.launches)
+    more = _STILL_LEAST if runner.over else still_faster(runner.candidates)
     contexts = [one for one in (best.context_tokens, runner.most_context_tokens) if one is not None]
     answers = [one for one in (best.off_nats, runner.least_off_nats) if one is not None]
     return replace(
