@@ -20,8 +20,13 @@ if TYPE_CHECKING:
 def options(folder: Path, **changes: object) -> TuneOptions:
     given: dict[str, object] = {
         **dict.fromkeys(TuneOptions.__dataclass_fields__),
-        "model": folder / "first.gguf", "space": "quick", "study": "mine", "results": folder / "results",
-        "flags": ("--jinja",), "thinking": Thinking.AUTO, **changes,
+        "model": folder / "first.gguf",
+        "space": "quick",
+        "study": "mine",
+        "results": folder / "results",
+        "flags": ("--jinja",),
+        "thinking": Thinking.AUTO,
+        **changes,
     }
     return TuneOptions(**given)  # type: ignore[arg-type]  # what is not looked at is None
 
