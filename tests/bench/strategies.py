@@ -300,6 +300,7 @@ class TunerSearch:
             task.devices,
             reserve_mib={device.name: 0 for device in task.devices},
             source="bench",
+            host_room_mib=task.host_room_mib,
         )
         self._search = Search(
             task.bound,

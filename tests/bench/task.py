@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.core.assignment.splits import Splits
 from tuner.core.restriction import Abilities, restrict
-from tuner.core.space_document import parse_space
+from tuner.core.space_document import Cores, parse_space
 from tuner.search.coordinates import BoundSpace
 
 if TYPE_CHECKING:
     from tuner.core.rig import Device
     from tuner.simulate.launcher import SimulatedRig
 
-SPACE = Path(__file__).parents[2] / "search_spaces" / "dual-gpu.toml"
+_SPACES = Path(__file__).parents[2] / "search_spaces"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,21 @@ class Task:
     """Its `splits.model` is the model's header."""
     devices: tuple[Device, ...]
     """With the memory that is free before the first launch."""
+    host_room_mib: float = inf
+    """What can be had of the host's memory."""
 
 
-def task_of(rig: SimulatedRig, space: Path = SPACE) -> Task:
-    """The task that a played rig poses: the space without what engine, model and rig cannot do."""
+def task_of(rig: SimulatedRig, space: Path | None = None) -> Task:
+    """The task that a played rig poses: the space without what engine, model and rig cannot do.
+
+    Args:
+        rig: It.
+        space: Its file; None for what a run takes by itself, which is another where the model does not fit.
+    """
     played, model = rig.rig, rig.model
+    if space is None:
+        too_large = sum(device.room_mib for device in played.devices) < model.offloaded_bytes / 2**20
+        space = _SPACES / ("offload.toml" if too_large and played.model.experts else "dual-gpu.toml")
     abilities = Abilities(
         can_write=lambda _name: True,
         can_take=lambda _name, _value: True,
@@ -43,7 +54,8 @@ def task_of(rig: SimulatedRig, space: Path = SPACE) -> Task:
         user_options=frozenset(),
         allow_p2p=False,
     )
-    whole = parse_space(space.stem, tomllib.loads(space.read_text(encoding="utf-8")))
+    cores = Cores(played.host.cores, 2 * played.host.cores)
+    whole = parse_space(space.stem, tomllib.loads(space.read_text(encoding="utf-8")), cores)
     left, _ = restrict(whole, abilities)
     bound = BoundSpace(left, played.names, Splits(model), {"ctx-size": played.workload.ctx})
-    return Task(bound, played.as_seen().devices)
+    return Task(bound, played.as_seen().devices, played.host.ram_mib)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.memory_bench import BASE, DEVICES, MemoryBench, talking_pair
 from tests.support.shape_gguf import Shape, write_shape
-from tuner.core.memory.expert_fit import fewest_in_ram
+from tuner.core.memory.host_fit import fewest_in_ram
 from tuner.core.memory.predict import Predictor
 from tuner.core.rig import Device
 

@@ -46,7 +46,7 @@ def test_drawing_undoes_coordinates(data: st.DataObject, bound: BoundSpace) -> N
     assert redrawn(bound, candidate) == candidate
 
 
-@pytest.mark.parametrize("name", ["demo", "dual-gpu", "long-context", "p2p", "quick", "session"])
+@pytest.mark.parametrize("name", ["demo", "dual-gpu", "long-context", "offload", "p2p", "quick", "session"])
 @settings(PROPERTY, max_examples=20)
 @given(data=st.data(), n_devices=st.integers(1, 4), n_units=st.integers(5, 100))
 def test_drawing_undoes_coordinates_in_shipped_spaces(

@@ -21,7 +21,7 @@ def test_every_value_of_the_measured_pair_is_read() -> None:
         ("CUDA1", 143_155, 140_577, 0.885e12, 0.95e14),
     ]
     assert (rig.link.reduce_us, rig.link.hop_us, rig.link.internal, rig.link.p2p) == (42, 120, 1.04, 0.98)
-    assert rig.host_bw == 1.5e11
+    assert rig.host.bw == 1.5e11
     model = rig.model
     assert (model.layers, model.mtp_layers, model.full_attn_layers) == (64, 1, 16)
     assert (model.kv_heads, model.head_dim, model.ctx_train) == (4, 256, 262_144)

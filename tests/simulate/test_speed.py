@@ -42,7 +42,7 @@ def test_tensor_mode_waits_for_the_slowest_and_reduces_twice_a_layer() -> None:
 
 def test_each_verified_token_adds_to_the_transfer_alone() -> None:
     cost = small().step_cost(setup_of(small().rig, LAYER))
-    assert cost.step_s(4, 0.1) == pytest.approx(cost.transfer_s * 1.3 + cost.fixed_s)
+    assert cost.step_s(4, small().rig.model) == pytest.approx(cost.transfer_s * 1.3 + cost.fixed_s)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ def rows_of(*configurations: tuple[str, float, int], **flags: float) -> Rows:
 
     Args:
         configurations: Mode, the first device's part of the bytes, and draft depth.
-        flags: `quantised`, `internal` and `ngram` of all of them, 0 if left out; `streams`, 1 if left out.
+        flags: `quantised`, `internal` and `ngram` of all of them, 0 if left out; `streams`, 1 if left out;
+            `host_bytes`, 0 if left out.
     """
     n = len(configurations)
     first = np.array([share for _, share, _ in configurations], dtype=float)
@@ -30,6 +31,7 @@ def rows_of(*configurations: tuple[str, float, int], **flags: float) -> Rows:
     return Rows(
         tensor=tensor,
         read_bytes=MODEL_BYTES * shares,
+        host_bytes=np.full(n, flags.get("host_bytes", 0.0)),
         draft_bytes=DRAFT_BYTES * np.where(tensor[:, None], shares, last),
         boundaries=np.where(tensor | (first == 0) | (first == 1), 0.0, 1.0),
         depth=np.array([depth for _, _, depth in configurations], dtype=float),

@@ -12,6 +12,10 @@ from tuner.errors import SpaceError
 
 if TYPE_CHECKING:
     from tuner.core.space import SearchSpace
+    from tuner.core.space_document import Cores
+
+#: The space of a run that names none.
+DEFAULT_SPACE = "dual-gpu"
 
 
 def shipped_spaces() -> dict[str, Path]:
@@ -23,8 +27,12 @@ def shipped_spaces() -> dict[str, Path]:
     return {}
 
 
-def load_space(name_or_path: str) -> SearchSpace:
+def load_space(name_or_path: str, cores: Cores | None = None) -> SearchSpace:
     """The shipped space of that name, else the one in that file.
+
+    Args:
+        name_or_path: As it stands on the command line.
+        cores: The host's, for spaces that vary threads.
 
     Raises:
         SpaceError: There is none, it is no TOML, or something in it is wrong.
@@ -42,4 +50,4 @@ def load_space(name_or_path: str) -> SearchSpace:
         raise SpaceError(f"{name}: is no TOML: {error}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise SpaceError(f"{name}: cannot be read: {error}") from error
-    return parse_space(name, document)
+    return parse_space(name, document, cores)

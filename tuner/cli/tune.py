@@ -13,6 +13,7 @@ from tuner.cli.build.cells import Server, for_one, split_words
 from tuner.cli.build.contexts import contexts_of
 from tuner.cli.build.options import TuneOptions
 from tuner.cli.option_values import duration_s
+from tuner.cli.space_files import DEFAULT_SPACE
 from tuner.core.objective import Objective  # noqa: TC001 - typer reads the annotations
 from tuner.core.workload import Thinking
 from tuner.errors import PlatformError, UsageError
@@ -53,9 +54,10 @@ def tune(
     space: Annotated[
         str,
         typer.Option(
-            metavar="NAME|FILE", help="Search space: dual-gpu, quick, long-context, session, p2p, or a file."
+            metavar="NAME|FILE",
+            help="Search space: dual-gpu, quick, long-context, offload, session, p2p, or a file.",
         ),
-    ] = "dual-gpu",
+    ] = DEFAULT_SPACE,
     study: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the study; default: from model and space.")
     ] = None,
@@ -118,6 +120,14 @@ def tune(
             metavar="N", help="Requests a launch: the first N prompts; default: 5, or all of --sample."
         ),
     ] = None,
+    offload: Annotated[
+        bool,
+        typer.Option(
+            "--offload",
+            help="Search what lies in host memory too, even if the model fits on the devices; if it does not, that "
+            "is searched anyway.",
+        ),
+    ] = False,
     keep_text: Annotated[
         bool,
         typer.Option("--keep-text", help="Keep the answers to your own prompts in the study's folder."),
@@ -245,6 +255,7 @@ def tune(
         prompts=prompts,
         sample=sample,
         requests=requests,
+        offload=offload,
         keep_text=keep_text,
         max_tokens=max_tokens,
         draft_model=draft_model,

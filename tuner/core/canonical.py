@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from tuner.core.assignment.layers import reduced
 from tuner.core.candidate import Candidate
-from tuner.core.options import ALLREDUCE, DRAFT_OPTIONS, NEEDS_DRAFT_MODEL, Value
+from tuner.core.options import ALLREDUCE, DRAFT_OPTIONS, NEEDS_DRAFT_MODEL, OVERRIDES, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +43,19 @@ def canonical(options: Mapping[str, Value], splits: Splits) -> Candidate:
         )
     if mode != "tensor":
         result.pop(ALLREDUCE, None)
+    if any(name in result for name in OVERRIDES):
+        result = _one_way(result, splits)
     return Candidate.of({name: value for name, value in result.items() if name not in _idle(result)})
+
+
+def _one_way(options: Mapping[str, Value], splits: Splits) -> dict[str, Value]:
+    """What lies in RAM, written in one way; as it is where the model has nothing of the kind."""
+    parts = splits.host_parts
+    layers = parts.in_ram(options) if parts.sizes else None
+    if layers is None:
+        return dict(options)
+    rest = {name: value for name, value in options.items() if name not in OVERRIDES}
+    return {**rest, **parts.options(layers)}
 
 
 def _idle(options: Mapping[str, Value]) -> frozenset[str]:

@@ -18,6 +18,8 @@ CPU = "CPU"
 
 #: The tensors of a layer's experts, as `-cmoe` and `-ncmoe` find them (common.h of build 11434).
 EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+#: The feed-forward part of a dense layer, as `-ncffn` finds it.
+DENSE = r"\.ffn_(up|down|gate)\."
 
 _ENTRY = re.compile(r"(?P<place>[A-Za-z][A-Za-z0-9]*):(?P<first>\d{1,4})-(?P<last>\d{1,4})")
 _WRITTEN = re.compile(

@@ -17,7 +17,7 @@ from tuner.core.options import (
     is_environment,
     is_foreign,
 )
-from tuner.core.space import Cap, Choice, Condition, Parameter, SearchSpace, Split, Start
+from tuner.core.space import Cap, Choice, Condition, InRam, Parameter, SearchSpace, Split, Start
 from tuner.errors import SpaceError
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ def restrict(space: SearchSpace, abilities: Abilities) -> tuple[SearchSpace, tup
     parameters: list[Parameter] = []
     for parameter in space.parameters:
         why = _no_option(parameter.name, abilities)
+        if isinstance(parameter, InRam) and set(OVERRIDES) & abilities.user_options:
+            why = "your own flags set it"
         if why is None and isinstance(parameter, Split) and len(abilities.device_names) < 2:
             why = "there is one device"
         if why is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
@@ -80,7 +80,15 @@ class Devices:
     when: Condition = ()
 
 
-Parameter = Choice | IntRange | FloatRange | Split | Devices
+@dataclass(frozen=True, slots=True)
+class InRam:
+    """How many layers of each device keep their experts in RAM; of a dense model, their feed-forward parts."""
+
+    name: str
+    when: Condition = ()
+
+
+Parameter = Choice | IntRange | FloatRange | Split | Devices | InRam
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +144,23 @@ class SearchSpace:
         """The values that the space names for an option; none where it does not vary it by a list."""
         parameter = self.parameter(name)
         return parameter.choices if isinstance(parameter, Choice) else ()
+
+
+def widened(space: SearchSpace, more: SearchSpace) -> SearchSpace:
+    """A space with what another has beyond it: parameters that it neither fixes nor varies, and starts.
+
+    Args:
+        space: Its own parameters stay as they are.
+        more: Its rules come with its parameters.
+    """
+    known = {*space.fixed, *(parameter.name for parameter in space.parameters)}
+    parameters = tuple(parameter for parameter in more.parameters if parameter.name not in known)
+    return replace(
+        space,
+        parameters=(*space.parameters, *parameters),
+        rules=tuple(dict.fromkeys((*space.rules, *more.rules))),
+        starts=(*more.starts, *space.starts),
+    )
 
 
 def holds(condition: Condition, options: Mapping[str, Value]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -14,6 +15,7 @@ from tuner.core.space import (
     Condition,
     Devices,
     FloatRange,
+    InRam,
     IntRange,
     Operator,
     Parameter,
@@ -24,7 +26,7 @@ from tuner.core.space import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 SCHEMA_VERSION = 1
 
@@ -35,17 +37,35 @@ _PARAMETER_KEYS = {
     "float": {"low", "high", "step", "default"},
     "split": {"layer_steps", "tensor_steps"},
     "devices": {"subsets", "orders"},
+    "in-ram": set(),
+    "cores": set(),
 }
-_KIND_OF = {ValueType.SPLIT: "split", ValueType.DEVICES: "devices"}
+_KIND_OF = {ValueType.SPLIT: "split", ValueType.DEVICES: "devices", ValueType.EXPERTS: "in-ram"}
+#: What is drawn as parts of the host's cores.
+_OF_CORES = frozenset({"threads", "threads-batch"})
 
 
-def parse_space(name: str, document: Mapping[str, Any]) -> SearchSpace:
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """A host's processor cores."""
+
+    physical: int = 8
+    logical: int = 16
+    """With those that share a core's units."""
+
+
+def parse_space(name: str, document: Mapping[str, Any], cores: Cores | None = None) -> SearchSpace:
     """Check a document and build the space.
+
+    Args:
+        name: Of the space.
+        document: As TOML decodes it.
+        cores: The host's, of which parameters of the kind `cores` are parts; an eight-core's if None.
 
     Raises:
         SpaceError: The first thing wrong, as `<name>: <dotted key>: <what>`.
     """
-    reader = _SpaceReader(name)
+    reader = _SpaceReader(name, cores or Cores())
     reader.known("", document, _TOP)
     version = document.get("schema_version")
     if version != SCHEMA_VERSION:
@@ -73,6 +93,10 @@ def parse_space(name: str, document: Mapping[str, Any]) -> SearchSpace:
 class _SpaceReader(DocumentReader):
     """Reads the parts of a space."""
 
+    def __init__(self, name: str, cores: Cores) -> None:
+        super().__init__(name)
+        self.cores = cores
+
     def parameter(self, name: str, value: Any, fixed: Mapping[str, Value]) -> Parameter:  # noqa: ANN401
         key = f"parameters.{name}"
         table = self.table(key, value)
@@ -84,25 +108,20 @@ class _SpaceReader(DocumentReader):
             self.fail(f"{key}.kind", f"must be one of {', '.join(_PARAMETER_KEYS)}, got {kind!r}")
         self.known(key, table, _PARAMETER_KEYS[kind] | {"kind", "when"})
         needed = _KIND_OF.get(OPTIONS[name].value_type) if name in OPTIONS else None
-        if kind != needed and (needed is not None or kind in _KIND_OF.values()):
+        listed = needed == "in-ram" and kind == "choice"  # a few placements, each with its layers
+        if kind != needed and not listed and (needed is not None or kind in _KIND_OF.values()):
             self.fail(f"{key}.kind", f"{name} is of kind {needed or 'choice, int or float'}, got {kind!r}")
         when = self.condition(f"{key}.when", table.get("when", {}))
-        match kind:
-            case "choice":
-                return self._choice(key, name, table, when)
-            case "int":
-                return self._int(key, name, table, when)
-            case "float":
-                return self._float(key, name, table, when)
-            case "split":
-                return self._split(key, name, table, when)
-            case _:
-                return Devices(
-                    name,
-                    subsets=self._switch(key, table, "subsets"),
-                    orders=self._switch(key, table, "orders"),
-                    when=when,
-                )
+        readers: Mapping[str, Callable[[str, str, Mapping[str, Any], Condition], Parameter]] = {
+            "choice": self._choice,
+            "int": self._int,
+            "float": self._float,
+            "split": self._split,
+            "devices": self._devices,
+            "in-ram": lambda _key, name, _table, when: InRam(name, when),
+            "cores": self._cores,
+        }
+        return readers[kind](key, name, table, when)
 
     def _choice(self, key: str, name: str, table: Mapping[str, Any], when: Condition) -> Choice:
         values = table.get("choices")
@@ -160,6 +179,22 @@ class _SpaceReader(DocumentReader):
         if not _is_count(tensor_steps):
             self.fail(f"{key}.tensor_steps", f"must be a whole number above 1, got {tensor_steps!r}")
         return Split(name, None if layer_steps == "layers" else layer_steps, tensor_steps, when)
+
+    def _devices(self, key: str, name: str, table: Mapping[str, Any], when: Condition) -> Devices:
+        subsets, orders = (self._switch(key, table, part) for part in ("subsets", "orders"))
+        return Devices(name, subsets=subsets, orders=orders, when=when)
+
+    def _cores(self, key: str, name: str, _table: Mapping[str, Any], when: Condition) -> Choice:
+        """As many threads as the host has cores, and parts of that: not all are alike, and they share memory."""
+        if name not in _OF_CORES:
+            self.fail(f"{key}.kind", f"{name} is no number of threads: use another kind")
+        cores = self.cores
+        choices = {
+            cores.physical,
+            cores.logical,
+            *(max(round(cores.physical * part), 1) for part in (0.5, 0.75)),
+        }
+        return Choice(name, tuple(sorted(choices)), cores.physical, when)
 
     def _switch(self, key: str, table: Mapping[str, Any], name: str) -> bool:
         value = table.get(name, False)
@@ -226,6 +261,8 @@ def _parents(parameter: Parameter) -> tuple[str, ...]:
         implied = ("split-mode",)
     elif isinstance(parameter, Split):
         implied = ("split-mode", "device")
+    elif isinstance(parameter, InRam):
+        implied = ("split-mode", "device", "tensor-split")
     return (*implied, *(name for name, _ in parameter.when))
 
 

@@ -111,6 +111,42 @@ class FitParams:
             self._answers[flags] = answer if names >= set(query.devices) else None
         return self._answers[flags]
 
+    def propose(
+        self,
+        devices: Sequence[str],
+        n_ctx: int,
+        margin_mib: Mapping[str, int],
+        *,
+        model_path: str,
+        rpc: str | None,
+    ) -> str | None:
+        """What the tool would start the model with, as it prints it; None where it cannot tell, or fails.
+
+        Args:
+            devices: The engine's names of them, in order.
+            n_ctx: Tokens of context.
+            margin_mib: What is to stay free of each device, by name.
+            model_path: The model, or its first shard.
+            rpc: `host:port,...` of RPC servers; None for none.
+        """
+        settings: list[tuple[str, str]] = [
+            ("model", model_path),
+            *([("rpc", rpc)] if rpc else []),
+            ("device", ",".join(devices)),
+            ("ctx-size", str(n_ctx)),
+            ("fit-target", ",".join(str(margin_mib.get(name, 0)) for name in devices)),
+        ]
+        spelled = [(self._help.spelling(name), value) for name, value in settings]
+        if self._hung or any(spelling is None for spelling, _ in spelled):
+            return None
+        words = [word for spelling, value in spelled for word in (str(spelling), value)]
+        try:
+            return _run(
+                [str(self.path), *words], self._environment, self._rpc_timeout_s if rpc else self._timeout_s
+            )
+        except _FAILURES:
+            return None
+
     def _answer(self, flags: tuple[str, ...], timeout_s: float) -> tuple[FitRow, ...] | None:
         try:
             said = _run([str(self.path), *flags], self._environment, timeout_s)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from tuner.core.checkup.facts import HostFacts, ModelDisk
+from tuner.core.space_document import Cores
 from tuner.rig.inhibit import SleepInhibitor
 
 if TYPE_CHECKING:
@@ -43,15 +44,14 @@ def read_host(model_paths: Sequence[Path], results_folder: Path) -> HostFacts:
         model_paths: The model's shards; none without a model.
         results_folder: Where studies are written; it need not exist.
     """
-    memory = psutil.virtual_memory()
     limit_mib = _container_limit_mib()
-    total_mib, available_mib = memory.total // _MIB, memory.available // _MIB
+    total_mib = psutil.virtual_memory().total // _MIB
     if limit_mib is not None:
-        total_mib, available_mib = min(total_mib, limit_mib), min(available_mib, limit_mib)
+        total_mib = min(total_mib, limit_mib)
     suspends = can_suspend()
     return HostFacts(
         memory_total_mib=total_mib,
-        memory_available_mib=available_mib,
+        memory_available_mib=available_memory_mib(),
         results_folder=str(results_folder),
         results_free_mib=_free_mib(results_folder),
         is_wsl="microsoft" in _text(_OS_RELEASE).casefold(),
@@ -59,6 +59,19 @@ def read_host(model_paths: Sequence[Path], results_folder: Path) -> HostFacts:
         awake_problem=None if suspends is False else _awake_problem(),
         model_disk=read_model_disk(model_paths) if model_paths else None,
     )
+
+
+def host_cores() -> Cores | None:
+    """The cores of this machine's processor; None where it does not say."""
+    physical, logical = psutil.cpu_count(logical=False), psutil.cpu_count()
+    return Cores(physical, logical) if physical and logical else None
+
+
+def available_memory_mib() -> int:
+    """What a new process can have without anything being paged out, page cache counted as free."""
+    available_mib = psutil.virtual_memory().available // _MIB
+    limit_mib = _container_limit_mib()
+    return available_mib if limit_mib is None else min(available_mib, limit_mib)
 
 
 def read_model_disk(paths: Sequence[Path], *, clock: Callable[[], float] = time.monotonic) -> ModelDisk:

@@ -17,8 +17,19 @@ from typing import TYPE_CHECKING, cast
 
 from tuner.core.canonical import canonical
 from tuner.core.options import BASE_OPTIONS, Value
-from tuner.core.space import Choice, Devices, FloatRange, IntRange, Parameter, SearchSpace, Split, holds
+from tuner.core.space import (
+    Choice,
+    Devices,
+    FloatRange,
+    InRam,
+    IntRange,
+    Parameter,
+    SearchSpace,
+    Split,
+    holds,
+)
 from tuner.search.dimensions import Categorical, Coordinate, Dimension, Integer, Number
+from tuner.search.in_ram_coordinates import in_ram_dimensions, options_in_ram, place_in_ram
 from tuner.search.split_coordinates import place_of_split, split_at, split_dimensions
 
 if TYPE_CHECKING:
@@ -48,7 +59,8 @@ def draw(bound: BoundSpace, suggest: Callable[[Dimension], Coordinate]) -> Candi
 
     def choose(parameter: Parameter, options: Mapping[str, Value]) -> Value | None:
         dimensions = _dimensions(bound, parameter, options)
-        return _decode(bound, parameter, options, [suggest(dimension) for dimension in dimensions])
+        values = [suggest(dimension) for dimension in dimensions]
+        return _decode(bound, parameter, options, values) if values else None
 
     return _walk(bound, choose)
 
@@ -60,9 +72,9 @@ def coordinates(bound: BoundSpace, candidate: Candidate) -> list[tuple[Dimension
 
     def choose(parameter: Parameter, options: Mapping[str, Value]) -> Value | None:
         dimensions = _dimensions(bound, parameter, options)
-        values = _encode(bound, parameter, options, dimensions, target.get(parameter.name))
+        values = _encode(bound, parameter, options, dimensions, target)
         found.extend(zip(dimensions, values, strict=True))
-        return _decode(bound, parameter, options, values)
+        return _decode(bound, parameter, options, values) if values else None
 
     _walk(bound, choose)
     return found
@@ -72,6 +84,8 @@ def complete(bound: BoundSpace, options: Mapping[str, Value]) -> Candidate:
     """A candidate with these options, and defaults for what they leave open."""
 
     def choose(parameter: Parameter, known: Mapping[str, Value]) -> Value | None:
+        if isinstance(parameter, InRam):
+            return None  # what lies in RAM stands in the options, however it is written
         if parameter.name in options:
             return options[parameter.name]
         match parameter:
@@ -105,7 +119,10 @@ def _walk(
             options[parameter.name] = options[equal]
             continue
         value = choose(parameter, options)
-        if value is None:
+        if isinstance(parameter, InRam):
+            if value is not None:
+                options.update(options_in_ram(bound.splits, options, cast("tuple[int, ...]", value)))
+        elif value is None:
             options.pop(parameter.name, None)
         else:
             options[parameter.name] = value
@@ -146,13 +163,13 @@ def _dimensions(
             return (Categorical(f"device/{kind}", tuple(",".join(names) for names in lists)),)
         case Split():
             return split_dimensions(bound.splits, parameter, options)
+        case InRam():
+            return in_ram_dimensions(bound.splits, parameter, options)
 
 
 def _decode(
     bound: BoundSpace, parameter: Parameter, options: Mapping[str, Value], values: list[Coordinate]
-) -> Value | None:
-    if not values:
-        return None
+) -> Value:
     match parameter:
         case Choice(choices=choices):
             return next(choice for choice in choices if _plain(choice) == values[0])
@@ -160,6 +177,8 @@ def _decode(
             return tuple(str(values[0]).split(","))
         case Split():
             return split_at(bound.splits, parameter, options, [int(value) for value in values])
+        case InRam():
+            return tuple(int(value) for value in values)
         case IntRange():
             return values[0]
         case FloatRange():
@@ -171,10 +190,14 @@ def _encode(
     parameter: Parameter,
     options: Mapping[str, Value],
     dimensions: tuple[Dimension, ...],
-    target: Value | None,
+    wanted_options: Mapping[str, Value],
 ) -> list[Coordinate]:
+    target = wanted_options.get(parameter.name)
     if isinstance(parameter, Split):
         return list(place_of_split(bound.splits, parameter, options, dimensions, target))
+    if isinstance(parameter, InRam):
+        counts: list[Coordinate] = [*place_in_ram(bound.splits, options, wanted_options)]
+        return counts[: len(dimensions)]
     (dimension,) = dimensions
     match dimension:
         case Categorical(choices=choices):

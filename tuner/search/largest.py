@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tuner.core.memory.need import chance_to_fit
 from tuner.core.options import ALLREDUCE, KV_BITS
-from tuner.core.space import broken_rule
+from tuner.core.space import InRam, broken_rule
 from tuner.search.coordinates import complete
 from tuner.search.speed.pool import Pool
 
@@ -101,8 +101,11 @@ def _modest(bound: BoundSpace) -> list[Candidate]:
     """All sites of the space, each with what takes least memory."""
     pool = Pool(bound)
     small = _smallest(bound)
+    in_ram: dict[str, Value] = {}
+    if isinstance(bound.space.parameter("override-tensor"), InRam):
+        in_ram = bound.splits.host_parts.options(bound.splits.host_parts.every_layer)
     places = {site: place for place, (site, _) in reversed(list(enumerate(pool.entries)))}
-    found = (complete(bound, {**pool.options(place), **small}) for place in sorted(places.values()))
+    found = (complete(bound, {**pool.options(place), **small, **in_ram}) for place in sorted(places.values()))
     return [candidate for candidate in found if broken_rule(bound.space, candidate.options) is None]
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from math import inf
 from typing import TYPE_CHECKING
 
 from tuner.core.memory.learned import Learned
-from tuner.core.memory.need import Excess, tightest
+from tuner.core.memory.need import DeviceNeed, Excess, chance_to_fit, tightest
 from tuner.core.memory.observe import observations_of
 from tuner.core.memory.oracle import sharpened
 from tuner.core.memory.walls import Wall, first_wall, walls_of
@@ -28,6 +29,8 @@ LEAST_CHANCE = 0.1
 #: Where the chance is between these the engine's own tool is worth its second.
 _SURE, _HOPELESS = 0.99, 0.001
 _KEY_CHARACTERS = 12
+#: What the host's memory is called where devices have their names.
+HOST = "host memory"
 
 
 class MemoryGate:
@@ -39,6 +42,7 @@ class MemoryGate:
         reserve_mib: What has to stay free on each device, by name.
         source: Engine and model, for what is learned.
         oracle: The engine's own tool; None where there is none.
+        host_room_mib: What may be used of the host's memory.
     """
 
     def __init__(
@@ -49,13 +53,15 @@ class MemoryGate:
         reserve_mib: Mapping[str, int],
         source: str,
         oracle: Oracle | None = None,
+        host_room_mib: float = inf,
     ) -> None:
         self._before = predictor.learned
         self._plain = predictor
         self._predictor = predictor
-        self._devices = tuple(devices)
+        self.devices = tuple(devices)
         self._source = source
         self._oracle = oracle
+        self.host_room_mib = host_room_mib
         self._observed: dict[int, tuple[Observation, ...]] = {}
         self._walls: tuple[Wall, ...] = ()
         self.room_mib: Mapping[str, float] = {
@@ -85,9 +91,7 @@ class MemoryGate:
         if record.result is None:
             return ()
         if record.number not in self._observed:
-            self._observed[record.number] = observations_of(
-                [record], self._plain, self._devices, self._source
-            )
+            self._observed[record.number] = observations_of([record], self._plain, self.devices, self._source)
         return self._observed[record.number]
 
     def learn(self, records: Sequence[TrialRecord]) -> None:
@@ -107,9 +111,23 @@ class MemoryGate:
         rows = self._oracle.ask(query, self._predictor.split_of(query))
         return prediction if rows is None else sharpened(prediction, rows)
 
-    def excess(self, candidate: Candidate) -> Excess | None:
-        """The device that a candidate exceeds; None where it may be launched."""
+    def chance_to_fit(self, candidate: Candidate) -> float:
+        """The probability that a candidate fits, from 0 to 1."""
         prediction = self.predict(candidate)
+        return 0.0 if self._beyond_ram(prediction) is not None else chance_to_fit(prediction, self.room_mib)
+
+    def _beyond_ram(self, prediction: Prediction) -> Excess | None:
+        """The host, where a candidate asks for more of its memory than may be used."""
+        if prediction.host_total_mib <= self.host_room_mib:
+            return None
+        need = DeviceNeed(weights=prediction.host_mib, compute=prediction.host_compute_mib)
+        return Excess(HOST, need, self.host_room_mib, chance=0.0)
+
+    def excess(self, candidate: Candidate) -> Excess | None:
+        """The device that a candidate exceeds, or the host; None where it may be launched."""
+        prediction = self.predict(candidate)
+        if (beyond := self._beyond_ram(prediction)) is not None:
+            return beyond
         worst = tightest(prediction, self.room_mib)
         if worst is not None and worst.chance < LEAST_CHANCE:
             return worst

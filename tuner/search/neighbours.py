@@ -11,7 +11,7 @@ from tuner.core.slots import parallel_of
 from tuner.search.coordinates import complete
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tuner.core.candidate import Candidate
     from tuner.core.options import Value
@@ -19,18 +19,26 @@ if TYPE_CHECKING:
 
 #: Options that count where prompts do, in the order in which they are tried.
 OF_PROMPTS = ("ubatch-size", "parallel", "cache-ram", "cache-reuse", "ctx-checkpoints", "kv-unified")
+#: The same where the host multiplies with what lies in its memory.
+OF_HOST = ("threads", "no-host")
 _UBATCH, _BATCH, _UNIFIED = "ubatch-size", "batch-size", "kv-unified"
 
 
-def neighbour(best: Candidate, bound: BoundSpace, is_out: Callable[[Candidate], bool]) -> Candidate | None:
+def neighbour(
+    best: Candidate,
+    bound: BoundSpace,
+    is_out: Callable[[Candidate], bool],
+    names: Sequence[str] = OF_PROMPTS,
+) -> Candidate | None:
     """A neighbour of a candidate that is still open, the larger value first; None where there is none.
 
     Args:
         best: The candidate.
         bound: The space on the rig.
         is_out: Whether a candidate is out of the question: tried, against a rule, or too large.
+        names: Options, in the order in which they are tried.
     """
-    for name in OF_PROMPTS:
+    for name in names:
         if name == _UNIFIED and parallel_of(best.options) == 1:
             continue  # one slot has nobody to share with
         for value in _beside(best.get(name), _values(bound, name)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tuner.core.published import published_for
-from tuner.core.space import Choice, Devices, FloatRange, IntRange, Split, broken_rule
+from tuner.core.space import Choice, Devices, FloatRange, InRam, IntRange, Split, broken_rule
 from tuner.search.coordinates import complete
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _is_possible(bound: BoundSpace, name: str, value: Value) -> bool:
             return value in choices
         case IntRange(low=low, high=high):
             return isinstance(value, int) and low <= value <= high
-        case FloatRange() | Split() | Devices():
+        case FloatRange() | Split() | Devices() | InRam():
             return True
         case None:
             return bound.space.fixed.get(name) == value

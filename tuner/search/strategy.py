@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.core.memory.need import chance_to_fit
 from tuner.core.objective import Objective
+from tuner.core.space import InRam
 from tuner.core.trial import best_of
 from tuner.search.coordinates import complete
-from tuner.search.neighbours import neighbour
+from tuner.search.neighbours import OF_HOST, OF_PROMPTS, neighbour
 from tuner.search.queue import propose
+from tuner.search.speed.in_ram import RamSites
 from tuner.search.speed.proposer import SpeedSearch
 from tuner.search.speed.switches import switches_of
 
@@ -37,7 +38,7 @@ _TURNS, _TURNS_UNTRUSTED = 8, 2
 _LEAST_TRIALS, _SINCE_BEST = 12, 4
 #: Where other contexts have told how fast things are.
 _LEAST_TRIALS_LATER = 5
-#: Where prompts count: from which trial on neighbours of the best are tried, and every how many proposals.
+#: Where prompts or the host count: from which trial on neighbours of the best are tried, and how often.
 _NEIGHBOURS_FROM, _NEIGHBOURS_TURNS = 6, 3
 #: An improvement that is less likely than this is not waited for.
 _LEAST_CHANCE = 0.05
@@ -76,13 +77,17 @@ class Search:
         self._bound = bound
         self._gate = gate
         self._least_trials = _LEAST_TRIALS_LATER if before else _LEAST_TRIALS
+        ram = None
+        if isinstance(bound.space.parameter("override-tensor"), InRam):
+            ram = RamSites(bound, gate.predictor, gate.room_mib, gate.host_room_mib)
         self._speed = SpeedSearch(
             bound,
-            self._chance,
+            gate.chance_to_fit,
             room_mib=gate.room_mib,
             bandwidths=bandwidths,
             streams=streams,
             before=before,
+            ram=ram,
         )
 
     def propose(
@@ -140,13 +145,16 @@ class Search:
     def _neighbour(
         self, records: Sequence[TrialRecord], is_out: Callable[[Candidate], bool]
     ) -> Candidate | None:
-        """Where prompts count: a neighbour of the best, now and then; None on the other turns."""
+        """Where prompts or the host count: a neighbour of the best, now and then; None on the other turns."""
         best = _best(records)
-        if best is None or best.candidate is None or best.goal.objective is not Objective.TURN:
+        if best is None or best.candidate is None:
             return None
-        if len(records) < _NEIGHBOURS_FROM or len(records) % _NEIGHBOURS_TURNS != 0:
+        names = (*OF_HOST,) if self._bound.splits.host_parts.in_ram(best.candidate.options) else ()
+        if best.goal.objective is Objective.TURN:
+            names = (*OF_PROMPTS, *names)
+        if not names or len(records) < _NEIGHBOURS_FROM or len(records) % _NEIGHBOURS_TURNS != 0:
             return None
-        return neighbour(best.candidate, self._bound, is_out)
+        return neighbour(best.candidate, self._bound, is_out, names)
 
     def _best_with_switches_of(self, drawn: Candidate, records: Sequence[TrialRecord]) -> Candidate | None:
         """What the model knows from the best trial, and what it does not from the sampler; None on the other turns.
@@ -204,9 +212,6 @@ class Search:
         if len(records) < _MODEL_FIRST:
             return False
         return len(records) % (_TURNS if self._trusts(records) else _TURNS_UNTRUSTED) == 0
-
-    def _chance(self, candidate: Candidate) -> float:
-        return chance_to_fit(self._gate.predict(candidate), self._gate.room_mib)
 
 
 def _best(records: Sequence[TrialRecord]) -> TrialRecord | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tuner.core.memory.expert_fit import expert_bytes, fewest_in_ram
+from tuner.core.memory.host_fit import fewest_in_ram
 from tuner.search.largest import largest_context, most_modest
 from tuner.search.memory_gate import LEAST_CHANCE
 
@@ -38,7 +38,7 @@ def ways_out(bound: BoundSpace, predictor: Predictor, room_mib: Mapping[str, flo
         *_experts_in_ram(modest, bound, predictor, room_mib),
         *_smaller_file(modest, bound, predictor, room_mib),
     ]
-    if not expert_bytes(bound.splits.model):
+    if bound.splits.host_parts.is_dense:
         found.append(
             "Or a mixture-of-experts model of that size: its experts can lie in host memory, and few of them are "
             "read for a token."
@@ -74,7 +74,7 @@ def _less_context(
 def _experts_in_ram(
     modest: Candidate, bound: BoundSpace, predictor: Predictor, room_mib: Mapping[str, float]
 ) -> list[str]:
-    experts = expert_bytes(bound.splits.model)
+    experts = {} if bound.splits.host_parts.is_dense else bound.splits.host_parts.sizes
     everywhere = {**modest.options, "device": bound.devices}
     fit = fewest_in_ram(everywhere, predictor, bound.splits, room_mib) if experts else None
     if fit is None or not fit.host_layers:

@@ -22,6 +22,7 @@ from tuner.core.space import (
     Choice,
     Devices,
     FloatRange,
+    InRam,
     IntRange,
     Parameter,
     SearchSpace,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 #: Options that never change a played rate: only memory, prompts, or nothing. The drafts' cache types are not among
 #: them: a quantised one is smaller, and is unpacked into a buffer that is larger than what it saves.
 _ONLY_MEMORY = frozenset(
-    "ubatch-size batch-size kv-unified threads threads-batch poll prio "
+    "ubatch-size batch-size kv-unified threads-batch poll prio "
     "cache-ram cache-reuse ctx-checkpoints load-mode no-host repack op-offload swa-full backend-sampling "
     "spec-draft-backend-sampling spec-draft-sampling spec-draft-n-min spec-ngram-mod-n-min spec-ngram-mod-n-max "
     "spec-ngram-mod-n-match".split()
@@ -52,6 +53,8 @@ _ONLY_MEMORY = frozenset(
 #: Up to so many devices every split is priced; beyond, at most so many splits of a list of devices.
 _EXACT, _MOST_SPLITS = 3, 500
 _ALL_ORDERS = 4
+#: Layers that leave each device beyond the least: drafts and caches that are larger need them.
+_MORE_IN_RAM = 3
 _DRAFTS = frozenset({"spec-type", "spec-draft-n-max", "spec-draft-p-min"})
 
 Options = dict[str, "Value"]
@@ -84,7 +87,8 @@ class _Priced:
 
     most_tok_s: float
     options: Options
-    splits: tuple[tuple[StepCost, Ratio], ...]
+    placed: tuple[tuple[StepCost, Options], ...]
+    """What a step costs, and the options of the split and of what lies in RAM."""
 
 
 def true_best(rig: SimulatedRig, bound: Bound) -> tuple[Candidate, float]:
@@ -112,7 +116,7 @@ class _Search:
         named = {name for curse in rig.rig.quirks.curses for name, _ in curse.when}
         named |= {name for condition in rig.rig.quirks.unsupported for name, _ in condition}
         self._named = named
-        self._placed: dict[tuple[tuple[str, Value], ...], tuple[tuple[StepCost, Ratio], ...]] = {}
+        self._placed: dict[tuple[tuple[str, Value], ...], tuple[tuple[StepCost, Options], ...]] = {}
 
     def priced(self) -> Iterator[_Priced]:
         """Every combination for which some split may fit."""
@@ -123,13 +127,13 @@ class _Search:
 
     def better(self, priced: _Priced, best: tuple[Candidate, float] | None) -> tuple[Candidate, float] | None:
         """The best of a combination's splits, where it beats what was found so far."""
-        rates = self._rates(priced.options, priced.splits)
-        for rate, (_, split) in sorted(
-            zip(rates, priced.splits, strict=True), key=lambda row: row[0], reverse=True
+        rates = self._rates(priced.options, priced.placed)
+        for rate, (_, placement) in sorted(
+            zip(rates, priced.placed, strict=True), key=lambda row: row[0], reverse=True
         ):
             if best is not None and rate <= best[1]:
                 break
-            options = {**priced.options, **({"tensor-split": split} if len(split) > 1 else {})}
+            options = {**placement, **priced.options}
             candidate = canonical(options, self._bound.splits)
             true = self._rig.true_rate(candidate)
             if true is not None and (best is None or true > best[1]):
@@ -158,7 +162,7 @@ class _Search:
 
     def _skipped(self, parameter: Parameter, options: Options) -> bool:
         return (
-            isinstance(parameter, Split)
+            isinstance(parameter, Split | InRam)
             or parameter.name in self._bound.imposed
             or not holds(parameter.when, options)
             or (parameter.name in _ONLY_MEMORY and parameter.name not in self._named)
@@ -169,7 +173,7 @@ class _Search:
         open_ones = [
             parameter
             for parameter in self._bound.space.parameters
-            if not isinstance(parameter, Split)
+            if not isinstance(parameter, Split | InRam)
             and parameter.name in _ONLY_MEMORY - self._named
             and parameter.name not in self._bound.imposed
             and holds(parameter.when, options)
@@ -191,7 +195,7 @@ class _Search:
                 return tuple(round(low + step * at, 9) for at in range(round((high - low) / step) + 1))
             case Devices():
                 return self._device_lists(parameter, options)
-            case Split():
+            case Split() | InRam():
                 return ()
 
     def _device_lists(self, parameter: Devices, options: Options) -> tuple[tuple[str, ...], ...]:
@@ -205,7 +209,7 @@ class _Search:
         arrange = permutations if parameter.orders else combinations
         return tuple(chosen for size in sizes for chosen in arrange(names, size))
 
-    def _splits_of(self, options: Options) -> tuple[tuple[StepCost, Ratio], ...]:
+    def _splits_of(self, options: Options) -> tuple[tuple[StepCost, Options], ...]:
         """Splits that fit without drafts, and what a step of each costs."""
         placement = {name: value for name, value in options.items() if name not in _DRAFTS}
         placement = {name: value for name, value in placement.items() if not name.startswith("spec-")}
@@ -214,12 +218,48 @@ class _Search:
             self._placed[key] = tuple(self._price(placement))
         return self._placed[key]
 
-    def _price(self, placement: Options) -> Iterator[tuple[StepCost, Ratio]]:
+    def _price(self, placement: Options) -> Iterator[tuple[StepCost, Options]]:
         for split in self._ratios(placement):
-            options: Options = {**placement, **({"tensor-split": split} if len(split) > 1 else {})}
-            setup = setup_of(self._rig.rig, options)
-            if self._rig.need(setup).fits:
-                yield self._rig.step_cost(setup), split
+            plain: Options = {**placement, **({"tensor-split": split} if len(split) > 1 else {})}
+            for options in self._in_ram(plain, split):
+                setup = setup_of(self._rig.rig, options)
+                if self._rig.need(setup).fits:
+                    yield self._rig.step_cost(setup), options
+
+    def _in_ram(self, options: Options, split: Ratio) -> Iterator[Options]:
+        """With nothing in RAM, and where the space has it, with the least that fits and some layers more."""
+        yield options
+        parameter = self._bound.space.parameter("override-tensor")
+        if not isinstance(parameter, InRam) or options["split-mode"] == "tensor":
+            return
+        parts = self._bound.splits.host_parts
+        own = parts.own(split if len(split) > 1 else (1,), self._bound.splits.n_units)
+        counts = self._least_in_ram(options, own)
+        if counts is None:
+            return
+        for more in product(range(_MORE_IN_RAM + 1), repeat=len(counts)):
+            wanted = [min(count + one, len(row)) for count, one, row in zip(counts, more, own, strict=True)]
+            yield {**options, **parts.options(parts.leaving(own, wanted))}
+
+    def _least_in_ram(self, options: Options, own: list[list[int]]) -> list[int] | None:
+        """How many layers have to leave each device; None where all are not enough."""
+        parts = self._bound.splits.host_parts
+        counts = [0] * len(own)
+        while True:
+            need = self._rig.need(
+                setup_of(self._rig.rig, {**options, **parts.options(parts.leaving(own, counts))})
+            )
+            over = [
+                place
+                for place, (total, room) in enumerate(zip(need.totals_mib, need.rooms_mib, strict=True))
+                if total > room
+            ]
+            if not over:
+                return counts
+            if any(counts[place] >= len(own[place]) for place in over):
+                return None
+            for place in over:
+                counts[place] += 1
 
     def _ratios(self, options: Options) -> tuple[Ratio, ...]:
         parameter = next((p for p in self._bound.space.parameters if isinstance(p, Split)), None)
@@ -256,7 +296,7 @@ class _Search:
                     best, parts, improved = (candidate, true), split, True
         return best
 
-    def _rates(self, options: Options, splits: tuple[tuple[StepCost, Ratio], ...]) -> list[float]:
+    def _rates(self, options: Options, splits: tuple[tuple[StepCost, Options], ...]) -> list[float]:
         """What the splits would make, were there memory for the drafts and no curse."""
         setup = setup_of(self._rig.rig, options)
         return [rate_tok_s(self._rig.rig, setup, cost) for cost, _ in splits]

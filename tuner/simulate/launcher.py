@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from tuner.core.candidate import Candidate
+from tuner.core.host_parts import HostParts
 from tuner.core.launch import LaunchResult
 from tuner.core.measurement import Sample
 from tuner.core.outcome import MEASURED, Kind, Outcome, Phase, Stage
@@ -35,6 +36,8 @@ _REACHED = {
     Stage.WEIGHTS: 0.3, Stage.KV: 0.85, Stage.RECURRENT: 0.88, Stage.COMPUTE: 0.92, Stage.DRAFT: 0.96,
     Stage.RUNTIME: 1.0,
 }  # fmt: skip
+#: What `-fit on` leaves free of each device.
+_FIT_MARGIN_MIB = 1024
 _SHUTDOWN_S, _WARMUP_TOKENS = 0.5, 32
 _NONSENSE = "/" * 64
 
@@ -78,11 +81,32 @@ class SimulatedRig:
             tried: dict[str, Value] = {**options, "gpu-layers": layers}
             if self.need(setup_of(self.rig, tried)).fits:
                 return tried
+            if self.rig.model.experts:
+                return {**options, "gpu-layers": 999, **self._experts_by_itself(options)}
         return {**options, "gpu-layers": 0}
+
+    def _experts_by_itself(self, options: Mapping[str, Value]) -> dict[str, Value]:
+        """Whose experts the engine leaves in RAM: as many as leave its margin free on every device."""
+        parts = HostParts.of(self.model)
+        split = setup_of(self.rig, {**options, "gpu-layers": 999}).split
+        own = parts.own(split, self.model.n_units)
+        counts = [0] * len(own)
+        while True:
+            tried = parts.options(parts.leaving(own, counts))
+            need = self.need(setup_of(self.rig, {**options, **tried}))
+            over = [
+                place
+                for place, (total, room) in enumerate(zip(need.totals_mib, need.rooms_mib, strict=True))
+                if total > room - _FIT_MARGIN_MIB and counts[place] < len(own[place])
+            ]
+            if not over:
+                return tried
+            for place in over:
+                counts[place] += 1
 
     def need(self, setup: Setup) -> Need:
         """What a launch asks of the devices."""
-        return need_of(self.parts, setup)
+        return need_of(self.parts, setup, self.rig.host.ram_mib)
 
     def failure(self, options: Mapping[str, Value]) -> Outcome | None:
         """How a launch with these options ends; None where it can be measured."""

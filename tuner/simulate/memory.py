@@ -6,6 +6,7 @@ Independent of how the tuner predicts memory, but for how the engine cuts tensor
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from tuner.core.outcome import Kind, Outcome, Phase, Stage
@@ -23,6 +24,8 @@ RUNTIME_MIB, NCCL_MIB = 520.0, 750.0
 #: MiB a token of ubatch at `compute_scale` 1: measured over `ubatch-size` 128 to 2048 on the pair.
 _PLAIN, _FIRST, _LAST = 0.69, 1.23, 0.79
 _MASK_BYTES, _COPIES = 2, 4
+#: Of a layer's experts.
+_MATRICES = 3
 #: MiB a token of ubatch that a MTP context adds, at `compute_scale` 1.
 _DRAFTING = 0.34
 
@@ -34,6 +37,8 @@ class Need:
     names: tuple[str, ...]
     rooms_mib: tuple[float, ...]
     stages: Mapping[Stage, tuple[float, ...]]
+    host_mib: float = 0.0
+    host_room_mib: float = inf
 
     @property
     def totals_mib(self) -> tuple[float, ...]:
@@ -42,8 +47,10 @@ class Need:
 
     @property
     def fits(self) -> bool:
-        """Whether every device has room."""
-        return all(total <= room for total, room in zip(self.totals_mib, self.rooms_mib, strict=True))
+        """Whether every device has room, and the host."""
+        return self.host_mib <= self.host_room_mib and all(
+            total <= room for total, room in zip(self.totals_mib, self.rooms_mib, strict=True)
+        )
 
     @property
     def buffers_mib(self) -> dict[str, float]:
@@ -53,6 +60,12 @@ class Need:
 
     def failure(self) -> Outcome | None:
         """Out of memory at the first step that asks too much of a device; None where it fits."""
+        if self.host_mib > self.host_room_mib:
+            return Outcome(
+                Kind.DEGRADED,
+                phase=Phase.BENCHMARK,
+                evidence=f"{self.host_mib:,.0f} MiB in {self.host_room_mib:,.0f} of RAM: it lives from disk",
+            )
         asked = [0.0] * len(self.names)
         for stage, sizes in self.stages.items():
             for place, size in enumerate(sizes):
@@ -71,8 +84,14 @@ class Need:
         return None
 
 
-def need_of(parts: Parts, setup: Setup) -> Need:
-    """What a launch asks for, in the order in which the engine asks."""
+def need_of(parts: Parts, setup: Setup, host_room_mib: float = inf) -> Need:
+    """What a launch asks for, in the order in which the engine asks.
+
+    Args:
+        parts: The model's.
+        setup: How it is started.
+        host_room_mib: What it can have of the host's memory.
+    """
     tensor = setup.mode == "tensor"
     weights, kv, state, drafting = (_sliced if tensor else _dealt)(parts, setup)
     holds = [size > 0 for size in weights]
@@ -89,6 +108,8 @@ def need_of(parts: Parts, setup: Setup) -> Need:
             Stage.DRAFT: tuple(size / MIB for size in drafting),
             Stage.RUNTIME: (runtime,) * len(setup.devices),
         },
+        host_mib=len(setup.in_ram) * parts.expert_bytes / MIB,
+        host_room_mib=host_room_mib,
     )
 
 
@@ -118,7 +139,7 @@ def _dealt(parts: Parts, setup: Setup) -> Sizes:
             if not setup.drafts_mtp:
                 continue
             drafting[owner] += of_draft
-        weights[owner] += parts.unit_bytes[unit]
+        weights[owner] += parts.unit_bytes[unit] - (parts.expert_bytes if unit in setup.in_ram else 0.0)
     if setup.drafts_mtp and owners[-1] is not None:
         drafting[owners[-1]] += _draft_compute(parts, setup)
     return weights, kv, state, drafting
@@ -170,7 +191,7 @@ def _draft_compute(parts: Parts, setup: Setup) -> float:
 def _compute(parts: Parts, setup: Setup, holds: list[bool]) -> tuple[float, ...]:
     """MiB of the compute buffers: linear in the ubatch, and more where devices form a pipeline."""
     users = [place for place, used in enumerate(holds) if used]
-    pipeline = setup.mode == "layer" and len(users) > 1
+    pipeline = setup.mode == "layer" and len(users) > 1 and not setup.in_ram
     scale = parts.model.compute_scale
     mask = setup.stream_cells * _MASK_BYTES * (_COPIES if pipeline else 1) / MIB
     if not setup.flash_attention:
@@ -181,6 +202,8 @@ def _compute(parts: Parts, setup: Setup, holds: list[bool]) -> tuple[float, ...]
         plain = _PLAIN if not pipeline else _LAST if place == users[-1] else _FIRST
         tokens = _tokens(setup) * (plain * scale + mask)
         sizes[place] = tokens + unpacked  # in tensor mode, too, each device unpacks into room for all heads
+    if setup.in_ram and users and setup.devices[users[0]].is_cuda:
+        sizes[users[0]] += parts.expert_bytes / _MATRICES / MIB  # one matrix at a time comes over the bus
     return tuple(sizes)
 
 

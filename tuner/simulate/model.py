@@ -45,12 +45,13 @@ class _Header:
         self.model = model
         self.hybrid = model.full_attn_layers < model.layers
         params = model.flops_tok / 2
-        bits = (model.layers_mib + model.output_mib) * MIB * 8 / params
+        read = model.attn_part + (1 - model.attn_part) * model.used_part
+        bits = (model.layers_mib * read + model.output_mib) * MIB * 8 / params
         self.quant = min(_QUANTS, key=lambda name: abs(_QUANTS[name] - bits))
         a_layer = model.layers_mib / model.layers * MIB * 8 / _QUANTS[self.quant]
         feeds = a_layer * (1 - model.attn_part)
         self.n_embd = model.n_embd or _whole(sqrt(feeds / (3 * _WIDTH)), _STEP)
-        self.n_ff = model.n_ff or _whole(feeds / (3 * self.n_embd), _STEP)
+        self.n_ff = model.n_ff or _whole(feeds / (3 * self.n_embd * max(model.experts, 1)), _STEP)
         of_heads = a_layer * model.attn_part / (self.n_embd * model.head_dim) - 2 * model.kv_heads
         self.n_head = _whole(of_heads / (3 if self.hybrid else 2), model.kv_heads)
         self.n_vocab = _whole(model.output_mib * MIB * 8 / _QUANTS[self.quant] / self.n_embd, _STEP)
@@ -86,7 +87,7 @@ class _Header:
             paths=(f"/played/{name}.gguf",),
             size_bytes=size,
             fingerprint=digest_of([name, size, len(tensors)])[:16],
-            architecture="qwen35" if self.hybrid else "llama",
+            architecture=self.architecture,
             name=f"played model of {name}",
             n_layers=n_layers,
             n_mtp_layers=model.mtp_layers,
@@ -101,6 +102,7 @@ class _Header:
             kv_heads=(model.kv_heads,) * n_layers,
             recurrent=recurrent if self.hybrid else (),
             state=state,
+            n_expert_used=model.experts_used,
         )
 
     def tensors(self) -> list[TensorInfo]:
@@ -153,7 +155,19 @@ class _Header:
             ("ssm_alpha.weight", (self.n_embd, self.value_heads)),
         ]
 
+    @property
+    def architecture(self) -> str:
+        if self.model.experts:
+            return "qwen35moe" if self.hybrid else "qwen3moe"
+        return "qwen35" if self.hybrid else "llama"
+
     def _feed_forward(self) -> list[Row]:
+        if n := self.model.experts:
+            return [
+                ("ffn_gate_exps.weight", (self.n_embd, self.n_ff, n)),
+                ("ffn_up_exps.weight", (self.n_embd, self.n_ff, n)),
+                ("ffn_down_exps.weight", (self.n_ff, self.n_embd, n)),
+            ]
         return [
             ("ffn_gate.weight", (self.n_embd, self.n_ff)),
             ("ffn_up.weight", (self.n_embd, self.n_ff)),

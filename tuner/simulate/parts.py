@@ -55,6 +55,12 @@ class Parts:
         drafting = [model.mtp_mib / max(model.mtp_layers, 1) * MIB] * model.mtp_layers
         return (*layers, *drafting, model.output_mib * MIB)
 
+    @property
+    def expert_bytes(self) -> float:
+        """Bytes of the experts of one layer; 0 in a dense model."""
+        model = self.model
+        return model.layers_mib / model.layers * MIB * (1 - model.attn_part) if model.experts else 0.0
+
     @cached_property
     def attends(self) -> tuple[bool, ...]:
         """Whether a layer has a KV cache; MTP layers have one of their own context."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,21 @@ class PlayedModel:
     """By prompt class: the probability that the draft is accepted up to and with this position."""
     n_embd: int | None = None
     n_ff: int | None = None
+    experts: int = 0
+    """Experts of a layer; 0 for a dense model."""
+    experts_used: int = 0
+    """Of them those that a token passes."""
+
+    @property
+    def used_part(self) -> float:
+        """The part of a layer's feed-forward weights that a token reads."""
+        return self.experts_used / self.experts if self.experts else 1.0
+
+    def read_part(self, tokens: float) -> float:
+        """How much more than one token's so many tokens read of them: each picks its experts anew."""
+        if not self.experts:
+            return 1.0
+        return float((1 - (1 - self.used_part) ** tokens) / self.used_part)
 
     def accepted(self, prompt_class: str) -> tuple[float, ...]:
         """The probabilities of a class; those of `default` where it has none."""
@@ -143,6 +159,32 @@ class Quirks:
 
 
 @dataclass(frozen=True, slots=True)
+class PlayedHost:
+    """The machine around the cards."""
+
+    bw: float = 5e10
+    """Bytes a second of layers, and of experts, that lie in its memory."""
+    ram_mib: float = inf
+    """What a server can have of it."""
+    cores: int = 8
+    """Of the processor; with fewer threads than half of them memory is not used to the full."""
+    busy: float = 0.9
+    """What is left of its speed with more threads than cores."""
+    bus: float = 2e10
+    """Bytes a second from it to a card."""
+    sync_us: float = 60.0
+    """A change from a card to the host and back."""
+
+    def speed(self, threads: int | None) -> float:
+        """Bytes a second with so many threads; as many as there are cores if None."""
+        if threads is None:
+            return self.bw
+        if threads > self.cores:
+            return self.bw * self.busy
+        return self.bw * min(threads / (self.cores / 2), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
 class PlayedWorkload:
     """What is asked of a server."""
 
@@ -167,8 +209,7 @@ class PlayedRig:
     build: int
     devices: tuple[PlayedDevice, ...]
     link: Link
-    host_bw: float
-    """Bytes a second of layers that stay on the host."""
+    host: PlayedHost
     model: PlayedModel
     noise: Noise = field(default_factory=Noise)
     quirks: Quirks = field(default_factory=Quirks)

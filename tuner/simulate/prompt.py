@@ -31,6 +31,7 @@ def prompt_s(rig: PlayedRig, parts: Parts, setup: Setup, tokens: int) -> float:
 
 
 def _dealt(rig: PlayedRig, parts: Parts, setup: Setup, ubatches: list[int]) -> float:
+    # and so are experts that lie there: they come over the bus for every ubatch
     owners = [owner for unit, owner in enumerate(parts.owners_of(setup)) if unit < rig.model.layers]
     a_layer = rig.model.flops_tok / rig.model.layers
     stages = [
@@ -39,7 +40,7 @@ def _dealt(rig: PlayedRig, parts: Parts, setup: Setup, ubatches: list[int]) -> f
     ]
     # a layer on the host is computed on the first device, after its weights have come over
     host = owners.count(None)
-    carried = host * parts.unit_bytes[0] / rig.host_bw
+    carried = host * parts.unit_bytes[0] / rig.host.bw + len(setup.in_ram) * parts.expert_bytes / rig.host.bus
     stages[0] += host * a_layer / setup.devices[0].flops / _LAYER_RATE
     ends = [0.0] * len(stages)
     for tokens in ubatches:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from tuner.simulate.played_rig import (
     Noise,
     PageCache,
     PlayedDevice,
+    PlayedHost,
     PlayedModel,
     PlayedRig,
     PlayedWorkload,
@@ -33,8 +35,9 @@ _DEVICE = {"name", "desc", "mem_mib", "free_mib", "bw", "flops", "display", "lag
 _MODEL = {
     "layers", "mtp_layers", "full_attn_layers", "kv_heads", "head_dim", "layers_mib", "output_mib", "attn_part",
     "ctx_train", "rs_mib", "mtp_mib", "compute_scale", "load_s", "overhead_ms", "verify", "draft_ms", "draft_sync_ms",
-    "flops_tok", "accept", "n_embd", "n_ff", "ctx",
+    "flops_tok", "accept", "n_embd", "n_ff", "ctx", "experts", "experts_used",
 }  # fmt: skip
+_HOST = {"bw", "ram_mib", "cores", "busy", "bus", "sync_us"}
 _NOISE = ("base", "per_draft", "launch")
 _QUIRKS = {"cursed", "garbage", "unsupported", "splits_cost", "page_cache"}
 _WORKLOAD = {"ctx", "prompt_tokens", "max_tokens", "classes", "requests"}
@@ -81,7 +84,7 @@ class _RigReader(FigureReader):
         if len(set(names)) < len(names):
             self.fail("device", f"two have the same name ({', '.join(names)}): give each its own")
         link = self.part("link", document, {"reduce_us", "hop_us", "internal", "p2p"})
-        host = self.part("host", document, {"bw"})
+        host = self.part("host", document, _HOST)
         model = self.part("model", document, _MODEL)
         noise = self.part("noise", document, set(_NOISE))
         return PlayedRig(
@@ -94,7 +97,7 @@ class _RigReader(FigureReader):
                 internal=self.number("link.internal", link, 1.0, low=0),
                 p2p=self.number("link.p2p", link, 1.0, low=0),
             ),
-            host_bw=self.number("host.bw", host, 5e10, above=0),
+            host=self.host(host),
             model=self.model(model),
             noise=Noise(*(self.number(f"noise.{k}", noise, 0.0, low=0, high=1) for k in _NOISE)),
             quirks=self.quirks(self.part("quirks", document, _QUIRKS)),
@@ -115,9 +118,20 @@ class _RigReader(FigureReader):
             lag_us=self.number(f"{key}.lag_us", row, 0.0, low=0),
         )
 
+    def host(self, row: Mapping[str, Any]) -> PlayedHost:
+        return PlayedHost(
+            bw=self.number("host.bw", row, 5e10, above=0),
+            ram_mib=self.number("host.ram_mib", row, 0.0, low=0) or inf,
+            cores=self.whole("host.cores", row, 8, low=1),
+            busy=self.number("host.busy", row, 0.9, above=0, high=1),
+            bus=self.number("host.bus", row, 2e10, above=0),
+            sync_us=self.number("host.sync_us", row, 60.0, low=0),
+        )
+
     def model(self, row: Mapping[str, Any]) -> PlayedModel:
         layers = self.whole("model.layers", row, low=1)
         mtp_layers = self.whole("model.mtp_layers", row, 0, low=0)
+        experts = self.whole("model.experts", row, 0, low=0)
         return PlayedModel(
             layers=layers,
             full_attn_layers=self.whole("model.full_attn_layers", row, layers, low=0, high=layers),
@@ -140,6 +154,8 @@ class _RigReader(FigureReader):
             accept=self.accept(row.get("accept")),
             n_embd=self.whole("model.n_embd", row, 0, low=0) or None,
             n_ff=self.whole("model.n_ff", row, 0, low=0) or None,
+            experts=experts,
+            experts_used=self.whole("model.experts_used", row, None if experts else 0, low=0, high=experts),
         )
 
     def accept(self, table: object) -> Mapping[str, tuple[float, ...]]:

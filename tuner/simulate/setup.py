@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
+from tuner.core.host_parts import HostParts
 from tuner.core.options import ALLREDUCE, BASE_OPTIONS
 
 if TYPE_CHECKING:
@@ -49,6 +52,10 @@ class Setup:
     nccl: bool
     reduction: float
     """Factor of a reduction's time."""
+    in_ram: frozenset[int] = frozenset()
+    """Layers whose experts lie in the host's memory."""
+    threads: int | None = None
+    """Of the host's computation; None for as many as it has cores."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -113,7 +120,18 @@ def setup_of(rig: PlayedRig, options: Mapping[str, Value]) -> Setup:
         draft_type_v=str(known.get("spec-draft-type-v", "f16")),
         nccl=nccl and mode == "tensor",
         reduction=reduction,
+        in_ram=frozenset(_host_parts(rig.model.layers).in_ram(known) or ())
+        if rig.model.experts
+        else frozenset(),
+        threads=threads if isinstance(threads := known.get("threads"), int) else None,
     )
+
+
+@lru_cache(maxsize=64)
+def _host_parts(n_layers: int) -> HostParts:
+    """What can lie in RAM of a mixture of experts that is alike in all layers."""
+    layers = range(n_layers)
+    return HostParts(MappingProxyType(dict.fromkeys(layers, 1)), tuple(layers), is_dense=False)
 
 
 def _split(devices: tuple[PlayedDevice, ...], mode: str, given: Value | None) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from tuner.simulate.setup import CACHE_BITS
 
 if TYPE_CHECKING:
     from tuner.simulate.parts import Parts
-    from tuner.simulate.played_rig import PlayedRig
+    from tuner.simulate.played_rig import PlayedModel, PlayedRig
     from tuner.simulate.setup import Setup
 
 #: Factors of a step: measured, 59.7 with q8_0 and 58.8 with q4_0 where f16 makes 61.1.
@@ -36,17 +36,38 @@ class StepCost:
     """Reductions, boundaries, overhead."""
     draft_s: float
     """A pass that drafts a token."""
+    experts_s: float = 0.0
+    """Reading the experts of one token, on devices and on the host."""
 
-    def step_s(self, tokens: float, verify: float) -> float:
+    def step_s(self, tokens: float, model: PlayedModel) -> float:
         """A step of so many tokens."""
-        return self.transfer_s * (1 + verify * (tokens - 1)) + self.fixed_s
+        experts_s = self.experts_s * model.read_part(tokens)
+        return self.transfer_s * (1 + model.verify * (tokens - 1)) + experts_s + self.fixed_s
 
 
 def step_cost(rig: PlayedRig, parts: Parts, setup: Setup) -> StepCost:
     """What a step takes with the model placed so."""
     transfer, fixed = (_sliced if setup.mode == "tensor" else _dealt)(rig, parts, setup)
     factor = _factor(setup)
-    return StepCost(transfer * factor, fixed + rig.model.overhead_ms / 1e3, _draft_s(rig, parts, setup))
+    fixed += rig.model.overhead_ms / 1e3 + len(setup.in_ram) * rig.host.sync_us / 1e6
+    experts_s = _experts_s(rig, parts, setup) if rig.model.experts else 0.0
+    return StepCost(transfer * factor, fixed, _draft_s(rig, parts, setup), experts_s)
+
+
+def _experts_s(rig: PlayedRig, parts: Parts, setup: Setup) -> float:
+    """Reading the experts of one token, layer after layer; in tensor mode the slowest device's part."""
+    used = parts.expert_bytes * rig.model.used_part
+    if setup.mode == "tensor":
+        shares = [
+            part / sum(setup.split) / device.bw
+            for part, device in zip(setup.split, setup.devices, strict=True)
+        ]
+        return rig.model.layers * used * max(shares)
+    host_bw = rig.host.speed(setup.threads)
+    return sum(
+        used / (host_bw if owner is None or layer in setup.in_ram else setup.devices[owner].bw)
+        for layer, owner in enumerate(parts.owners_of(setup)[: rig.model.layers])
+    )
 
 
 def drafts_of(rig: PlayedRig, setup: Setup, prompt_class: str) -> Cycle:
@@ -58,7 +79,7 @@ def drafts_of(rig: PlayedRig, setup: Setup, prompt_class: str) -> Cycle:
 
 def cycle_s(rig: PlayedRig, setup: Setup, cost: StepCost, drafts: Cycle) -> float:
     """Seconds of a draft and its verification."""
-    step = cost.step_s(1 + drafts.drafted, rig.model.verify)
+    step = cost.step_s(1 + drafts.drafted, rig.model)
     step *= _NGRAM if any(kind.startswith("ngram-") for kind in setup.kinds) else 1.0
     return step + drafts.passes * cost.draft_s
 
@@ -95,7 +116,7 @@ def _draft_s(rig: PlayedRig, parts: Parts, setup: Setup) -> float:
     if setup.mode != "tensor":
         owners = parts.owners_of(setup)
         read_s = sum(
-            size / (rig.host_bw if owner is None else setup.devices[owner].bw)
+            size / (rig.host.bw if owner is None else setup.devices[owner].bw)
             for size, owner in zip(parts.unit_bytes[first:], owners[first:], strict=True)
         )
         return read_s + model.draft_ms / 1e3
@@ -121,7 +142,8 @@ def _dealt(rig: PlayedRig, parts: Parts, setup: Setup) -> tuple[float, float]:
         if model.layers <= unit < model.layers + model.mtp_layers:
             continue  # they only draft
         size = parts.unit_bytes[unit] + (cache if unit < model.layers and parts.attends[unit] else 0.0)
-        transfer += size / (rig.host_bw if owner is None else speeds[owner])
+        size -= parts.expert_bytes if unit < model.layers else 0.0  # of these it reads a few
+        transfer += size / (rig.host.bw if owner is None else speeds[owner])
     fastest = max(range(len(speeds)), key=lambda place: speeds[place])
     crowded = max(counts[fastest] - len(parts.unit_bytes) / len(speeds), 0.0) if len(speeds) > 1 else 0.0
     return transfer, (boundaries * rig.link.hop_us + crowded * rig.quirks.splits_cost_us) / 1e6

@@ -6,16 +6,16 @@ from types import MappingProxyType
 
 from tuner.core.checkup.check import Level
 from tuner.core.checkup.experts import experts_check
-from tuner.core.memory.expert_fit import ExpertFit
+from tuner.core.memory.host_fit import HostFit
 from tuner.core.memory.need import Prediction
 
 OWNERS = {"CUDA0": frozenset(range(26)), "CUDA1": frozenset(range(26, 48))}
 FIRST = frozenset(range(27))
 
 
-def better(count: int) -> ExpertFit:
+def better(count: int) -> HostFit:
     nothing = Prediction(MappingProxyType({}), (), 0.0, "tuner")
-    return ExpertFit((1, 1), tuple(range(count)), MappingProxyType({}), nothing)
+    return HostFit((1, 1), tuple(range(count)), MappingProxyType({}), nothing)
 
 
 def test_command_that_leaves_experts_on_their_devices_is_not_spoken_of() -> None:

@@ -17,6 +17,7 @@ from tuner.cli.build.launches import (
     users_command,
 )
 from tuner.cli.build.memory import build_knowledge
+from tuner.cli.build.offload import host_room_mib, offload_of, offload_starts
 from tuner.cli.build.telling import refuse_telling
 from tuner.cli.build.workload import build_workload
 from tuner.cli.option_values import by_device
@@ -26,7 +27,7 @@ from tuner.core.cards import decode_bandwidth
 from tuner.core.reserve import default_reserve_mib
 from tuner.core.restriction import Abilities, restrict
 from tuner.core.slots import parallel_of, slot_context
-from tuner.core.space import broken_rule
+from tuner.core.space import InRam, broken_rule
 from tuner.engine.command_line import can_take, can_write
 from tuner.engine.device_watch import DeviceWatch
 from tuner.engine.environment import noted, server_environment
@@ -38,6 +39,7 @@ from tuner.engine.user_command import (
     parse_extra,
 )
 from tuner.errors import EngineError, SpaceError
+from tuner.rig.host_facts import available_memory_mib, host_cores
 from tuner.rig.kernel_oom import OomCounter
 from tuner.runs.budget import Budget
 from tuner.runs.launching import LaunchRules
@@ -114,7 +116,7 @@ def assemble(
     """
     options.check()
     notes: list[str] = []
-    space = load_space(options.space)
+    space = load_space(options.space, host_cores())
     model = read_model(options.model)
     draft = None if options.draft_model is None else read_model(options.draft_model)
     environment = server_environment(environ, config_home, allow_p2p=options.allow_p2p)
@@ -132,11 +134,48 @@ def assemble(
     context = cast("int", imposed["ctx-size"])
     splits = Splits(model)
     notes += beyond_training(context, extra, model)
-    left, dropped = restrict(space, _abilities(options, engine, model, rig, extra))
-    notes += dropped
+    abilities = _abilities(options, engine, model, rig, extra)
+    left, dropped = restrict(space, abilities)
     if space.parameter("ctx-size") is not None:
         notes.append(f"ctx-size: not searched, every candidate has {context:,} tokens; see --context")
     bound = BoundSpace(left, rig.names, splits, MappingProxyType(imposed))
+    reserve = {device.name: default_reserve_mib(device) for device in rig.devices}
+    if options.reserve is not None:
+        reserve |= by_device("--reserve", options.reserve, rig.names)
+    knowledge = build_knowledge(
+        engine,
+        splits,
+        rig,
+        draft=None if draft is None else Splits(draft),
+        flags=extra,
+        environment=environment,
+        facts_folder=options.facts,
+    )
+    memory = MemoryGate(
+        knowledge.predictor,
+        rig.devices,
+        reserve_mib=reserve,
+        source=knowledge.source,
+        oracle=knowledge.oracle,
+        host_room_mib=host_room_mib(available_memory_mib()),
+    )
+    memory.learn(())
+    offload = offload_of(
+        bound,
+        memory,
+        engine,
+        asked=options.offload,
+        whole_space=space,
+        cores=host_cores(),
+        user_options=abilities.user_options,
+    )
+    if offload is not None:
+        space, notes = offload.space, [*notes, *offload.notes]
+        left, dropped = restrict(space, abilities)
+        bound = replace(bound, space=left)
+    in_ram = isinstance(left.parameter("override-tensor"), InRam)
+    starts_in_ram = in_ram and (offload is None or offload.must)
+    notes += dropped
     settled = {**left.fixed, **imposed}
     workload = build_workload(
         options,
@@ -155,27 +194,7 @@ def assemble(
         parallel=parallel_of(settled),
         devices=rig.names if options.devices is not None else None,
     )
-    reserve = {device.name: default_reserve_mib(device) for device in rig.devices}
-    if options.reserve is not None:
-        reserve |= by_device("--reserve", options.reserve, rig.names)
     name = options.study_folder.name
-    knowledge = build_knowledge(
-        engine,
-        splits,
-        rig,
-        draft=None if draft is None else Splits(draft),
-        flags=extra,
-        environment=environment,
-        facts_folder=options.facts,
-    )
-    memory = MemoryGate(
-        knowledge.predictor,
-        rig.devices,
-        reserve_mib=reserve,
-        source=knowledge.source,
-        oracle=knowledge.oracle,
-    )
-    memory.learn(())
     notes += ways_out(bound, memory.predictor, memory.room_mib)
     return Assembly(
         engine=engine,
@@ -200,7 +219,11 @@ def assemble(
                 keep_text=options.keep_text,
             ),
             references=(default,) if current is None else (users_command(current, extra), default),
-            starts=(*starts, *_starts(bound, rig, options.seed)),
+            starts=(
+                *starts,
+                *(offload_starts(bound, memory, knowledge) if starts_in_ram else ()),
+                *_starts(bound, rig, options.seed),
+            ),
             candidate_spec=candidate_specs(context, model.n_units),
             budget=Budget(options.budget_s, options.launches),
             search=Search(

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tuner.core.checkup.experts import experts_check
-from tuner.core.memory.expert_fit import expert_bytes, fewest_in_ram
 from tuner.core.memory.host import on_host
+from tuner.core.memory.host_fit import fewest_in_ram
 from tuner.core.memory.need import chance_to_fit
 from tuner.core.memory.repair import GOOD_CHANCE, Repair
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tuner.core.assignment.splits import Splits
     from tuner.core.checkup.check import Check
-    from tuner.core.memory.expert_fit import ExpertFit
+    from tuner.core.memory.host_fit import HostFit
     from tuner.core.memory.need import Prediction
     from tuner.core.memory.predict import Predictor
     from tuner.core.options import Value
@@ -44,8 +44,10 @@ class CheckedExperts:
         return held.difference(range(n_left))
 
     @cached_property
-    def better(self) -> ExpertFit | None:
+    def better(self) -> HostFit | None:
         """With as few of them in RAM as there can be."""
+        if self.splits.host_parts.is_dense:
+            return None
         return fewest_in_ram(self.options, self.predictor, self.splits, self.room_mib)
 
     @property
@@ -57,7 +59,7 @@ class CheckedExperts:
         """What is said of it; None where nothing is put into RAM, or tensor mode gives each a part of all."""
         if not self.in_ram or not self.prediction.owners:
             return None
-        sizes = expert_bytes(self.splits.model)
+        sizes = self.splits.host_parts.sizes
         owners = {
             name: {layer for layer in sizes if self.prediction.owners[layer] == place}
             for place, name in enumerate(self.prediction.devices)

@@ -11,6 +11,7 @@ from tuner.core.memory.oracle import scale_of
 from tuner.core.memory.placement import MIB
 from tuner.core.memory.predict import Predictor
 from tuner.engine.fit_params import FitParams
+from tuner.engine.fit_proposal import read_proposal
 from tuner.rig.memory_facts import MemoryFacts
 
 if TYPE_CHECKING:
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
     from tuner.core.memory.oracle import FitRow, Oracle
     from tuner.core.memory.query import MemoryQuery
     from tuner.core.model import ModelFile
+    from tuner.core.options import Value
     from tuner.core.rig import Rig
     from tuner.engine.command_line import UserFlag
     from tuner.engine.probe import Engine
+    from tuner.search.coordinates import BoundSpace
+    from tuner.search.memory_gate import MemoryGate
 
 _CALIBRATED_AT_TOKENS = 16_384
 
@@ -33,7 +37,7 @@ class MemoryKnowledge:
     """Everything that predicts memory on a rig."""
 
     predictor: Predictor
-    oracle: Oracle | None
+    oracle: ForModel | None
     source: str
     """Engine and model, for what is learned."""
     facts: MemoryFacts
@@ -80,21 +84,37 @@ def build_knowledge(
         learned=Learned(before, source),
     )
     tool = FitParams.find(engine, environment)
-    oracle = None if tool is None else _ForModel(tool, splits.model.path, values.get("rpc"))
+    oracle = None if tool is None else ForModel(tool, splits.model.path, values.get("rpc"))
     if oracle is not None:
         predictor = _calibrated(predictor, oracle, rig, splits.model)
     return MemoryKnowledge(predictor, oracle, source, facts, before)
 
 
 @dataclass(frozen=True, slots=True)
-class _ForModel:
+class ForModel:
     """The engine's tool, asked about one model."""
 
     tool: FitParams
     model_path: str
     rpc: str | None
 
+    def propose(self, bound: BoundSpace, gate: MemoryGate) -> dict[str, Value] | None:
+        """What the tool would start the model with on these devices; None where it cannot be told."""
+        tokens = bound.imposed.get("ctx-size")
+        margin_mib = {
+            device.name: round(device.free_mib - gate.room_mib[device.name]) for device in gate.devices
+        }
+        said = self.tool.propose(
+            bound.devices,
+            tokens if isinstance(tokens, int) else 0,
+            margin_mib,
+            model_path=self.model_path,
+            rpc=self.rpc,
+        )
+        return None if said is None else read_proposal(said, bound.splits)
+
     def ask(self, query: MemoryQuery, split: tuple[int, ...]) -> tuple[FitRow, ...] | None:
+        """As `FitParams.ask`."""
         return self.tool.ask(query, split, model_path=self.model_path, rpc=self.rpc)
 
 

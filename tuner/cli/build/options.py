@@ -40,6 +40,8 @@ class TuneOptions:
     """So many prompts are drawn, short and long; None to take them as they come."""
     requests: int | None
     """Requests a launch; None for all of a sample, or a few of the first."""
+    offload: bool
+    """Whether what lies in host memory is searched, whether the model fits or not."""
     keep_text: bool
     """Whether answers to the user's own prompts are kept."""
     max_tokens: int

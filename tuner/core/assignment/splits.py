@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tuner.core.assignment.layers import layer_units, reduced
 from tuner.core.assignment.slices import Slicer
+from tuner.core.host_parts import HostParts
 
 if TYPE_CHECKING:
     from tuner.core.assignment.cut import Cut
@@ -34,6 +35,11 @@ class Splits:
     def n_units(self) -> int:
         """Layers and one for the output: what layer mode deals out."""
         return self.model.n_units
+
+    @cached_property
+    def host_parts(self) -> HostParts:
+        """What of the layers can lie in the host's memory."""
+        return HostParts.of(self.model)
 
     def slicer(self, n_devices: int) -> Slicer:
         """How tensors are cut between so many devices."""

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
-    from tuner.core.memory.expert_fit import ExpertFit
+    from tuner.core.memory.host_fit import HostFit
 
 
 def experts_check(
-    owners: Mapping[str, AbstractSet[int]], in_ram: AbstractSet[int], better: ExpertFit | None, *, fits: bool
+    owners: Mapping[str, AbstractSet[int]], in_ram: AbstractSet[int], better: HostFit | None, *, fits: bool
 ) -> Check | None:
     """Which device keeps how many layers' experts; None where all do, or the model has none.
 

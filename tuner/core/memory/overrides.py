@@ -10,14 +10,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.core.experts import CPU, EXPERTS, override_text
+from tuner.core.experts import CPU, DENSE, EXPERTS, override_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tuner.core.options import Value
-
-_DENSE = r"\.ffn_(up|down|gate)\."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ def expert_overrides(name: str, count: int) -> tuple[Override, ...]:
     """
     if name == "cpu-moe":
         return (Override(EXPERTS, CPU),) * min(count, 1)
-    tensors = EXPERTS if name == "n-cpu-moe" else _DENSE
+    tensors = EXPERTS if name == "n-cpu-moe" else DENSE
     return tuple(Override(rf"blk\.{layer}{tensors}", CPU) for layer in range(count))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tuner.search.speed.model import Prior, Rows, log_cycle_s, log_yield
+from tuner.search.speed.model import HOST, Prior, Rows, log_cycle_s, log_yield
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -182,6 +182,8 @@ def _start(prior: Prior, measured: Measured) -> NDArray[np.float64]:
     if len(measured.log_cycle_s):
         off = measured.log_cycle_s - log_cycle_s(theta, measured.rows, prior.n_layers)
         theta[: prior.n_devices] -= np.median(off)
+        if measured.rows.host_bytes.any():
+            theta[prior.n_devices + HOST] -= np.median(off)
     return theta
 
 

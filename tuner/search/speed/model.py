@@ -4,7 +4,8 @@ A step of m tokens, drafted ones and those of other streams among them, takes
 `transfer * (1 + verify * (m - 1)) + fixed`. In layer mode the devices read their layers one after the other, so
 `transfer` is the sum of bytes over bandwidth; in tensor mode they wait for the slowest, so it is the largest, and
 `fixed` holds the reductions, two a layer. A draft of n tokens costs n times a draft pass, which reads the drafting
-layers and the output wherever these lie, and yields what is accepted.
+layers and the output wherever these lie, and yields what is accepted. What lies in host memory is read at the
+host's own rate, whichever device's layers it belongs to.
 All quantities are positive and unknown: they live as logarithms.
 """
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from tuner.core.cards import Bandwidth
 
 #: Quantities beside one bandwidth a device, in their order.
-REDUCE, OVERHEAD, HOP, VERIFY, DRAFT, ACCEPT, DECAY, QUANTISED, INTERNAL, NGRAM = range(10)
-_N_SHARED = 10
+REDUCE, OVERHEAD, HOP, VERIFY, DRAFT, ACCEPT, DECAY, QUANTISED, INTERNAL, NGRAM, HOST, HOST_VERIFY = range(12)
+_N_SHARED = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Rows:
     tensor: NDArray[np.bool_]
     read_bytes: NDArray[np.float64]
     """Rows by devices: what a token of the model reads."""
+    host_bytes: NDArray[np.float64]
+    """What a token of the model makes the host read."""
     draft_bytes: NDArray[np.float64]
     """Rows by devices: what a drafted token reads."""
     boundaries: NDArray[np.float64]
@@ -99,6 +102,8 @@ def prior_of(bandwidths: Sequence[Bandwidth], n_layers: int) -> Prior:
         QUANTISED: (0.01, 0.03),
         INTERNAL: (0.03, 0.12),
         NGRAM: (0.02, 0.04),
+        HOST: (np.log(35e9), 0.7),  # bytes a second that processor and memory reach
+        HOST_VERIFY: (np.log(0.6), 0.6),  # each further token has experts of its own
     }
     means = [np.log(bandwidth.bytes_s) for bandwidth in bandwidths]
     sigmas = [bandwidth.sigma for bandwidth in bandwidths]
@@ -137,7 +142,10 @@ def log_cycle_s(theta: NDArray[np.float64], rows: Rows, n_layers: int) -> NDArra
     )
     depth = rows.depth[None, :]
     streams = rows.streams[None, :]
-    step = transfer * (1 + np.exp(shared[:, VERIFY]) * (streams * (1 + depth) - 1)) + fixed
+    more = streams * (1 + depth) - 1
+    host_s = rows.host_bytes[None, :] / np.exp(shared[:, HOST])
+    step = transfer * (1 + np.exp(shared[:, VERIFY]) * more) + fixed
+    step = step + host_s * (1 + np.exp(shared[:, HOST_VERIFY]) * more)
     step = step * np.exp(shared[:, NGRAM] * rows.ngram[None, :])
     whole_s = step + depth * (reading_s(rows.draft_bytes) + np.exp(shared[:, DRAFT]))
     cycle: NDArray[np.float64] = np.log(whole_s / streams)

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tuner.core.candidate import Candidate
+    from tuner.core.host_parts import HostParts
     from tuner.core.options import Value
     from tuner.search.coordinates import BoundSpace
+    from tuner.search.speed.in_ram import RamSites
+
 _MTP = "draft-mtp"
 _F16 = frozenset({"f16", "bf16", "f32"})
 
@@ -44,14 +47,17 @@ class Pool:
     Args:
         bound: The space on the rig.
         streams: Requests at the same time.
+        ram: What has to lie in RAM; None where nothing may.
     """
 
-    def __init__(self, bound: BoundSpace, streams: int = 1) -> None:
+    def __init__(self, bound: BoundSpace, streams: int = 1, ram: RamSites | None = None) -> None:
         self._bound = bound
         self._streams = streams
         self.reading = Reading(bound.splits, bound.devices)
         self.entries: list[tuple[Site, Variant]] = [
-            (site, variant) for site in self._sites() for variant in self._variants(site)
+            (site, variant)
+            for site in (self._sites() if ram is None else ram.of(self._sites()))
+            for variant in self._variants(site)
         ]
         self.rows = self._rows(self.entries)
 
@@ -80,6 +86,7 @@ class Pool:
             options["cache-type-v"] = variant.cache
         if site.split:
             options["tensor-split"] = site.split
+        options |= self._bound.splits.host_parts.options(site.in_ram)
         if variant.depth:
             options["spec-draft-n-max"] = variant.depth
             options |= self._every_draft()
@@ -107,18 +114,21 @@ class Pool:
 
     def rows_of(self, candidates: Sequence[Candidate]) -> Rows:
         """Measured candidates as vectors, whatever their other options are."""
-        return self._rows([_entry(candidate) for candidate in candidates])
+        parts = self._bound.splits.host_parts
+        return self._rows([_entry(candidate, parts) for candidate in candidates])
 
     def _rows(self, entries: Sequence[tuple[Site, Variant]]) -> Rows:
         n = len(entries)
         read = np.zeros((n, len(self._bound.devices)))
         drafting = np.zeros_like(read)
+        host = np.array([self.reading.of_host(site) for site, _ in entries], dtype=np.float64)
         for place, (site, _) in enumerate(entries):
             read[place], drafting[place] = self.reading.of_token(site), self.reading.of_draft(site)
         tensor = np.array([site.mode == "tensor" for site, _ in entries], dtype=bool)
         return Rows(
             tensor=tensor,
             read_bytes=read,
+            host_bytes=host,
             draft_bytes=drafting,
             boundaries=np.array(
                 [0.0 if site.mode == "tensor" else float(len(site.devices) - 1) for site, _ in entries]
@@ -191,14 +201,14 @@ def _column(entries: Sequence[tuple[Site, Variant]], of: Callable[[Variant], flo
     return np.array([of(variant) for _, variant in entries], dtype=np.float64)
 
 
-def _entry(candidate: Candidate) -> tuple[Site, Variant]:
+def _entry(candidate: Candidate, parts: HostParts) -> tuple[Site, Variant]:
     options: Mapping[str, Value] = candidate.options
     drafts = str(options.get("spec-type", "none"))
     drafting = any(kind.startswith("draft-") for kind in drafts.split(","))
     depth = options.get("spec-draft-n-max", 3) if drafting else 0
     reduction = options.get(ALLREDUCE)
     return (
-        Site(str(options["split-mode"]), candidate.devices, candidate.split),
+        Site(str(options["split-mode"]), candidate.devices, candidate.split, _in_ram(options, parts)),
         Variant(
             cache=str(options.get("cache-type-k", "f16")),
             depth=cast("int", depth),
@@ -206,3 +216,8 @@ def _entry(candidate: Candidate) -> tuple[Site, Variant]:
             reduction=None if reduction is None else str(reduction),
         ),
     )
+
+
+def _in_ram(options: Mapping[str, Value], parts: HostParts) -> tuple[int, ...]:
+    """Layers of the trunk whose experts, or feed-forward parts, some options put into RAM."""
+    return tuple(layer for layer in parts.in_ram(options) or () if layer in parts.sizes)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tuner.core.options import Value
     from tuner.core.trial import TrialRecord
     from tuner.search.coordinates import BoundSpace
+    from tuner.search.speed.in_ram import RamSites
     from tuner.search.speed.model import Prior
 
 #: Entries that are looked at for memory, the most promising first.
@@ -65,6 +66,7 @@ class SpeedSearch:
         bandwidths: What a decode step is expected to reach of each device, by name; None where nothing is known.
         streams: Requests at the same time.
         before: Trials of the same rig and model at other contexts, which say how fast this is, but not what fits.
+        ram: What has to lie in RAM; None where nothing may.
     """
 
     def __init__(
@@ -76,10 +78,11 @@ class SpeedSearch:
         bandwidths: Mapping[str, Bandwidth | None],
         streams: int = 1,
         before: Sequence[TrialRecord] = (),
+        ram: RamSites | None = None,
     ) -> None:
         self._bound = bound
         self._chance = chance_to_fit
-        self._pool = Pool(bound, streams)
+        self._pool = Pool(bound, streams, ram)
         room = np.array([room_mib.get(name, 0.0) for name in bound.devices]) * MIB
         n_ctx = bound.imposed.get("ctx-size", bound.space.fixed.get("ctx-size", 0))
         least = self._pool.least_bytes(n_ctx if isinstance(n_ctx, int) else 0)

@@ -1,4 +1,4 @@
-"""How many bytes each device reads for a token, and for one that is drafted."""
+"""How many bytes each device and the host read for a token, and each device for one that is drafted."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.core.assignment.layers import layer_units
+from tuner.core.experts import DENSE, EXPERTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,12 +45,21 @@ class Reading:
         self._of_token: dict[Site, NDArray[np.float64]] = {}
         self._of_draft: dict[Site, NDArray[np.float64]] = {}
         self._shares: dict[Site, NDArray[np.float64]] = {}
+        dense = splits.host_parts.is_dense
+        movable = [
+            row for row in tensors if row[1] < trunk and re.search(DENSE if dense else EXPERTS, row[0].name)
+        ]
+        self._movable = _Read(splits, movable).by_unit
 
     def of_token(self, site: Site) -> NDArray[np.float64]:
         """Bytes that a token of the model makes each device read; 0 for those that are not used."""
         if site not in self._of_token:
-            self._of_token[site] = self._work_out(site, self._token)
+            self._of_token[site] = self._work_out(site, self._token) - self._left(site)
         return self._of_token[site]
+
+    def of_host(self, site: Site) -> float:
+        """Bytes that a token makes the host read."""
+        return float(self._movable[list(site.in_ram)].sum()) if site.in_ram else 0.0
 
     def of_draft(self, site: Site) -> NDArray[np.float64]:
         """The same for a token that its own MTP layers draft: these and the output, wherever they lie."""
@@ -89,6 +99,17 @@ class Reading:
             for place, begin, end in self._runs(site, places):
                 found[place] += read.by_unit[begin:end].sum()
         return found
+
+    def _left(self, site: Site) -> NDArray[np.float64]:
+        """What a token does not read of each device, as it lies in host memory."""
+        gone = np.zeros(len(self._names))
+        if not site.in_ram:
+            return gone
+        held = np.zeros_like(self._movable)
+        held[list(site.in_ram)] = self._movable[list(site.in_ram)]
+        for place, begin, end in self._runs(site, [self._names.index(name) for name in site.devices]):
+            gone[place] += held[begin:end].sum()
+        return gone
 
     def _share_of(self, site: Site) -> NDArray[np.float64]:
         model = self._splits.model

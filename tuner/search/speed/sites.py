@@ -23,6 +23,8 @@ class Site:
     devices: tuple[str, ...]
     split: tuple[int, ...]
     """Empty where one device has all, or where nothing says: then it counts as even."""
+    in_ram: tuple[int, ...] = ()
+    """Layers whose experts, or feed-forward parts, lie in host memory."""
 
 
 def sites(

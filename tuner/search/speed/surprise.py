@@ -124,5 +124,6 @@ def surprise(
 
 
 def _shares(rows: Rows) -> NDArray[np.float64]:
-    total = rows.read_bytes.sum(axis=1, keepdims=True)
-    return rows.read_bytes / np.where(total > 0, total, 1.0)
+    sizes = np.column_stack((rows.read_bytes, rows.host_bytes))
+    total = sizes.sum(axis=1, keepdims=True)
+    return sizes / np.where(total > 0, total, 1.0)

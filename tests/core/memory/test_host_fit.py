@@ -17,7 +17,7 @@ from tests.support.shape_gguf import Shape
 from tests.support.strategies import PROPERTY
 from tuner.core.assignment.splits import Splits
 from tuner.core.experts import expert_runs
-from tuner.core.memory.expert_fit import ExpertFit, expert_bytes, fewest_in_ram
+from tuner.core.memory.host_fit import HostFit, fewest_in_ram
 from tuner.core.memory.need import chance_to_fit
 from tuner.core.memory.predict import Predictor
 from tuner.core.memory.repair import GOOD_CHANCE
@@ -58,9 +58,7 @@ def predictor_of(splits: Splits, names: tuple[str, ...] = CARDS) -> Predictor:
     return Predictor(splits, tuple(Device(name, "card", 16_000, 16_000) for name in names))
 
 
-def fit(
-    first_mib: float, second_mib: float, splits: Splits = SMALL, host_mib: float = inf
-) -> ExpertFit | None:
+def fit(first_mib: float, second_mib: float, splits: Splits = SMALL, host_mib: float = inf) -> HostFit | None:
     room = {"CUDA0": first_mib, "CUDA1": second_mib}
     return fewest_in_ram(OPTIONS, predictor_of(splits), splits, room, host_mib)
 
@@ -197,9 +195,16 @@ def test_cards_too_small_for_the_rest_have_no_fit(room_mib: float) -> None:
     assert fit(room_mib, room_mib) is None
 
 
-def test_dense_model_has_no_fit() -> None:
+def test_a_dense_model_keeps_the_feed_forward_parts_of_its_first_layers_in_ram() -> None:
     dense = Splits(shaped(Shape(n_layers=8)))
-    assert fewest_in_ram(OPTIONS, predictor_of(dense), dense, {}) is None
+    predictor = predictor_of(dense)
+    whole = predictor.predict({**OPTIONS, "split-mode": "layer", "tensor-split": (4, 5)}).devices
+    room = {name: need.total - 1.5 * dense.host_parts.sizes[0] / 2**20 for name, need in whole.items()}
+    found = fewest_in_ram(OPTIONS, predictor, dense, room)
+    assert found is not None
+    assert found.host_layers == tuple(range(len(found.host_layers)))
+    assert found.changes["n-cpu-ffn"] == len(found.host_layers)
+    assert 3 <= len(found.host_layers) < 8
 
 
 def test_layers_of_uneven_experts_lose_the_largest_first() -> None:
@@ -213,7 +218,7 @@ def test_layers_of_uneven_experts_lose_the_largest_first() -> None:
         ),
     )
     splits = Splits(wide)
-    sizes = expert_bytes(wide)
+    sizes = splits.host_parts.sizes
     assert sizes[2] == 2 * sizes[1]
     found = fewest_in_ram(OPTIONS, predictor_of(splits, ("CUDA0",)), splits, {"CUDA0": 2_400.0})
     assert found is not None
