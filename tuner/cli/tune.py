@@ -38,7 +38,7 @@ def tune(
     flags: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[MODEL.gguf]... [-- FLAGS]...",
+            metavar="MORE.gguf -- FLAGS",
             help="More models, for one table of engine by file; flags of llama-server for every launch and export, "
             "untouched: --rpc, --mmproj, --lora.",
         ),
