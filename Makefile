@@ -27,10 +27,11 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
-engine: setup ## build llama-server and fetch the small model that tests and demo use (10 minutes, once)
+engine: setup ## build two llama-servers and fetch the small model that the tests use (10 to 20 minutes, once)
 	@$(BIN)/python -m tests.support.engine_setup
 
-demo: engine ## tune the small model on this machine, on two devices made unequal
+demo: setup ## tune the small model on this machine, on two devices made unequal
+	@$(BIN)/python -m tests.support.engine_setup 11434
 	@echo "demo: tuning the small model on two unequal devices of this machine"
 	@$(BIN)/python -m tests.demo
 

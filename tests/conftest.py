@@ -36,6 +36,12 @@ def llama_server_path() -> Path:
 
 
 @pytest.fixture(scope="session")
+def server_path() -> Callable[[int], Path]:
+    """The path of llama-server by build: 11434, or 10435."""
+    return lambda build: _installed(lambda: engine_setup.llama_server(build))
+
+
+@pytest.fixture(scope="session")
 def rpc_server_path() -> Path:
     return _installed(engine_setup.rpc_server)
 

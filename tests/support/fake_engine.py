@@ -34,7 +34,7 @@ class FakeEngine:
 
     Args:
         folder: The test's own; rules, events, logs and a stub of a model file lie there.
-        build: Whose help text it shows: 11434 or 9246.
+        build: Whose help text it shows: 11434, 10435 or 9246.
         time_scale: Real seconds for each modelled one; at 0 everything is instant.
         devices: The GPUs of the machine; a 5080 and a 3090 if not given.
         reasons: Whether answers begin with `reasoning_content`.

@@ -6,14 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.core.flag_history import flag_change
 from tuner.engine.command_line import UserFlag
+from tuner.engine.flag_history import flag_change
 from tuner.engine.user_command import assignment, shell_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tuner.engine.help_text import HelpText
+    from tuner.engine.help_text import HelpEntry, HelpText
 
 #: What stands before a server's own name in scripts: `nohup`, `env`, `cd there &&`, `export A=1`.
 _STARTERS = frozenset(
@@ -28,8 +28,6 @@ DASHES = ("\u2013", "\u2014", "\u2212")
 _ENDS_COMMAND = re.compile(r"[&|;]{1,2}")
 _REDIRECTION = re.compile(r"(?:\d|&)?[<>]{1,2}(?:&\d)?(?P<target>.*)")
 _FLAG = re.compile(r"--?[A-Za-z][^ ]*")
-#: The one hint that stands for more than one value: `START END`.
-_SEVERAL = re.compile(r"[A-Z]+(?: [A-Z]+)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ def read_command(help_text: HelpText, command: str) -> CheckedCommand:
         assigned = (assignment(word.rstrip(";")) for word in words[:start])
         environment |= dict(pair for pair in assigned if pair is not None)
         program, words = words[start], words[start + 1 :]
-    return CheckedCommand(environment, program, tuple(_flags(help_text, words)))
+    return CheckedCommand(environment, program, flags_of(words, help_text))
 
 
 def is_stray(flag: UserFlag) -> bool:
@@ -83,7 +81,13 @@ def _own_start(words: Sequence[str]) -> int | None:
     return next((at for at, word in enumerate(words) if word.rpartition("/")[2] in _PROGRAMS), None)
 
 
-def _flags(help_text: HelpText, words: Sequence[str]) -> list[UserFlag]:
+def flags_of(words: Sequence[str], *help_texts: HelpText) -> tuple[UserFlag, ...]:
+    """Words of a command as flags with their values; what follows in a shell is left out.
+
+    Args:
+        words: All that follows the program.
+        help_texts: Where a flag is looked up, in this order.
+    """
     flags: list[UserFlag] = []
     at = 0
     while at < len(words):
@@ -93,35 +97,41 @@ def _flags(help_text: HelpText, words: Sequence[str]) -> list[UserFlag]:
         if (redirection := _REDIRECTION.fullmatch(word)) is not None:
             at += 1 if redirection["target"] or "&" in word[1:] else 2
             continue
-        width = 1 + _count_values(help_text, word, words[at + 1 :])
-        flags.append(UserFlag(tuple(words[at : at + width]), help_text.canonical(word)))
+        width = 1 + _count_values(help_texts, word, words[at + 1 :])
+        names = filter(None, (help_text.canonical(word) for help_text in help_texts))
+        flags.append(UserFlag(tuple(words[at : at + width]), next(names, None)))
         at += width
-    return flags
+    return tuple(flags)
 
 
-def _count_values(help_text: HelpText, word: str, following: Sequence[str]) -> int:
+def _count_values(help_texts: Sequence[HelpText], word: str, following: Sequence[str]) -> int:
     """How many of the words that follow are the flag's own: fewer than it takes if another flag comes first."""
-    wanted = _wanted(help_text, word)
-    is_listed = help_text.entry(word) is not None
+    wanted = _wanted(help_texts, word)
+    is_listed = _entry(help_texts, word) is not None
     for count, value in enumerate(following[:wanted]):
-        if _is_flag(help_text, value, is_value_sure=is_listed) or _ENDS_COMMAND.fullmatch(value):
+        if _is_flag(help_texts, value, is_value_sure=is_listed) or _ENDS_COMMAND.fullmatch(value):
             return count
     return min(wanted, len(following))
 
 
-def _wanted(help_text: HelpText, word: str) -> int:
-    entry = help_text.entry(word)
+def _wanted(help_texts: Sequence[HelpText], word: str) -> int:
+    entry = _entry(help_texts, word)
     if entry is not None:
-        return len(entry.hint.split()) if _SEVERAL.fullmatch(entry.hint) else int(entry.takes_value)
+        return entry.n_values
     if not word.startswith(("-", *DASHES)) or "=" in word:
         return 0
     change = flag_change(word)
     # not listed by this engine and not known: it takes what follows, unless that looks like a flag
-    return 1 if change is None else int(change.takes_value)
+    return 1 if change is None else change.n_values
 
 
-def _is_flag(help_text: HelpText, word: str, *, is_value_sure: bool) -> bool:
+def _is_flag(help_texts: Sequence[HelpText], word: str, *, is_value_sure: bool) -> bool:
     """Whether a word is the next flag; one dash may begin a value, where a value is sure to follow."""
-    if help_text.entry(word) is not None or flag_change(word) is not None or word.startswith(DASHES):
+    if _entry(help_texts, word) is not None or flag_change(word) is not None or word.startswith(DASHES):
         return True
     return _FLAG.fullmatch(word) is not None and (word.startswith("--") or not is_value_sure)
+
+
+def _entry(help_texts: Sequence[HelpText], word: str) -> HelpEntry | None:
+    entries = filter(None, (help_text.entry(word) for help_text in help_texts))
+    return next(entries, None)

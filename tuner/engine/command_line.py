@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tuner.core.candidate import Candidate, format_value
 from tuner.core.options import OPTIONS, Value, is_foreign
+from tuner.engine.load_modes import SWITCHES
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,16 +25,6 @@ MANAGED = frozenset(
 
 #: Acceptance of drafts by position, for measuring with a model whose text is noise.
 SYNTHETIC_RATES = "--spec-synth-rates"
-
-#: `--load-mode` came between builds 10001 and 10435 and replaced these.
-_LOAD_MODE_BEFORE: dict[str, tuple[str, ...]] = {
-    "auto": (),
-    "none": ("--no-mmap",),
-    "mmap": ("--mmap",),
-    "mlock": ("--no-mmap", "--mlock"),
-    "mmap+mlock": ("--mmap", "--mlock"),
-    "dio": ("--direct-io",),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +64,7 @@ def can_write(help_text: HelpText, name: str) -> bool:
 def can_take(help_text: HelpText, name: str, value: str) -> bool:
     """Whether this engine takes a value for an option, as far as its help lists values."""
     if name == "load-mode" and help_text.spelling(name) is None:
-        flags = _LOAD_MODE_BEFORE.get(value)
+        flags = SWITCHES.get(value)
         return flags is not None and all(help_text.entry(flag) is not None for flag in flags)
     return help_text.allows(name, value)
 
@@ -132,7 +123,7 @@ def option_flags(help_text: HelpText, name: str, value: Value) -> list[str]:
     """One option as this engine spells it; nothing where it has no such flag, or needs none."""
     spelling = help_text.spelling(name)
     if name == "load-mode" and spelling is None:
-        return [flag for flag in _LOAD_MODE_BEFORE.get(str(value), ()) if help_text.entry(flag) is not None]
+        return [flag for flag in SWITCHES.get(str(value), ()) if help_text.entry(flag) is not None]
     entry = help_text.option(name)
     if spelling is None or entry is None:
         return []

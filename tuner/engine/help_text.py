@@ -16,10 +16,15 @@ _ENTRY = re.compile(
     r"(?:[ =](?P<hint>\S.*?))?(?:\s{2,}(?P<text>.*))?$"
 )
 _BRACED = re.compile(r"^(?:\{|\[|<|\()(?P<values>[a-z0-9_+-]+(?:[,|][a-z0-9_+-]+)+)(?:\}|\]|>|\))$")
+#: The one kind of hint that stands for more than one value: `START END`.
+_SEVERAL = re.compile(r"[A-Z]+(?: [A-Z]+)+")
 _PLACEHOLDERS = frozenset({"dev1", "dev2"})
 _WORDS = re.compile(r"^[a-z0-9_+-]+(?:,[a-z0-9_+-]+)+$")
 _ALLOWED = re.compile(r"allowed values:\s*(?P<values>[\w+, -]+?)\s*(?:\(|$)")
 _LISTED = re.compile(r"(?:^|\s)- (?P<value>[a-z0-9_+-]+)(?: \(default\))?:")
+_TOOLS = re.compile(r'specify "(?P<all>[a-z]+)" to .*?available tools: (?P<values>[a-z_]+(?:, [a-z_]+)*)')
+_DEFAULT = re.compile(r"\bdefault: '?(?P<value>(?:[^(),;']|;(?! ))+)")
+_VARIABLE = re.compile(r"\(env: (?P<name>[A-Z][A-Z0-9_]*)\)")
 
 #: Removed flags stay listed, with this remark, and stop the start.
 _REMOVED = "has been removed"
@@ -58,6 +63,11 @@ class HelpEntry:
         return bool(self.hint)
 
     @property
+    def n_values(self) -> int:
+        """How many values follow the flag."""
+        return len(self.hint.split()) if _SEVERAL.fullmatch(self.hint) else int(self.takes_value)
+
+    @property
     def allowed(self) -> frozenset[str]:
         """The values that it says it allows; empty where it does not say."""
         if (braced := _BRACED.match(self.hint)) is not None:
@@ -66,7 +76,21 @@ class HelpEntry:
             return frozenset(self.hint.split(","))
         if (listed := _ALLOWED.search(self.text)) is not None:
             return frozenset(re.split(r",\s*", listed["values"]))
+        if (tools := _TOOLS.search(self.text)) is not None:
+            return frozenset((tools["all"], *tools["values"].split(", ")))
         return frozenset(match["value"] for match in _LISTED.finditer(self.text))
+
+    @property
+    def default(self) -> str | None:
+        """What it says it does where the flag is not given, such as `0.75`, `enabled` or `follows --device`."""
+        stated = _DEFAULT.search(self.text)
+        return None if stated is None else stated["value"].strip()
+
+    @property
+    def variable(self) -> str | None:
+        """The variable of the environment that sets it as well."""
+        named = _VARIABLE.search(self.text)
+        return None if named is None else named["name"]
 
     @property
     def negation(self) -> str | None:
@@ -106,6 +130,12 @@ class HelpText:
             if _REMOVED not in entry.text
             for spelling in entry.spellings
         }
+
+    @cached_property
+    def variables(self) -> dict[str, HelpEntry]:
+        """The entry that each variable of the environment sets."""
+        offered = (entry for entry in self.entries if _REMOVED not in entry.text)
+        return {entry.variable: entry for entry in offered if entry.variable is not None}
 
     def entry(self, spelling: str) -> HelpEntry | None:
         """The entry of a flag as a user writes it; in long flags `_` counts as `-`, as for the engine."""

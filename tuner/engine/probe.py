@@ -56,6 +56,23 @@ def probe(path: Path, environment: Mapping[str, str]) -> Engine:
     Raises:
         EngineError: It is missing, cannot be executed, lacks a library, or is no llama-server.
     """
+    help_text = read_help(path, environment)
+    version = _ask(path, ["--version"], environment)
+    label = _VERSION.search(version.stderr + version.stdout)
+    return Engine(
+        path=path.resolve(),
+        digest=_digest(path.resolve(), environment),
+        version=label[0].strip() if label else "unknown version",
+        help=help_text,
+    )
+
+
+def read_help(path: Path, environment: Mapping[str, str]) -> HelpText:
+    """Ask a binary for its help alone.
+
+    Raises:
+        EngineError: As of `probe`.
+    """
     if path.is_dir():
         raise EngineError(f"{path} is a folder; give the llama-server in it (--server {path}/llama-server)")
     if not path.is_file():
@@ -65,14 +82,7 @@ def probe(path: Path, environment: Mapping[str, str]) -> Engine:
     help_text = HelpText(_ask(path, ["--help"], environment).stdout)
     if help_text.option("split-mode") is None or help_text.option("port") is None:
         raise EngineError(f"{path} is no llama-server: its --help lists no --split-mode or no --port")
-    version = _ask(path, ["--version"], environment)
-    label = _VERSION.search(version.stderr + version.stdout)
-    return Engine(
-        path=path.resolve(),
-        digest=_digest(path.resolve(), environment),
-        version=label[0].strip() if label else "unknown version",
-        help=help_text,
-    )
+    return help_text
 
 
 def list_devices(engine: Engine, environment: Mapping[str, str], rpc: str | None) -> tuple[Device, ...]:

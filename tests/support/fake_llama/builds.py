@@ -1,4 +1,4 @@
-"""The two builds that the fake can pass for: what each lists, and how each spells what it says of itself."""
+"""The builds that the fake can pass for: what each lists, and how each spells what it says of itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.support.fake_llama.fork import as_a_fork
 
-_HELP = Path(__file__).resolve().parent.parent / "help"
+_HELP = Path(__file__).resolve().parents[3] / "tuner" / "engine" / "help"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,14 @@ BUILDS = {
             name="11434",
             # What a build from the PyPI sources says: its number is lost there.
             version_text=f"version: 0.6.0-dev (build 0, commit unknown)\n{_COMPILER}",
+            info="b0-unknown",
+            listening="listening on",
+            first_token_counts=False,
+            draft_model_speculates=False,
+        ),
+        Build(
+            name="10435",
+            version_text=f"version: 0.1.0-dev (build 0, commit unknown)\n{_COMPILER}",
             info="b0-unknown",
             listening="listening on",
             first_token_counts=False,

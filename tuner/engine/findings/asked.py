@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tuner.core.checkup.check import Check, Level, Topic
-from tuner.core.flag_history import VALUE_NAMES
 from tuner.core.options import OPTIONS, ValueType
+from tuner.engine.flag_history import VALUE_NAMES
 from tuner.engine.user_command import option_value
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tuner.engine.checked_command import CheckedCommand
     from tuner.engine.help_text import HelpText
 
-_VARIABLE = re.compile(r"\(env: (?P<name>[A-Z][A-Z0-9_]*)\)")
 #: More digits are more than any option takes, and more than Python reads.
 _LEADING = re.compile(r"\s*[+-]?\d{1,18}")
 #: The words that the engine takes for yes, in a flag's value and in a variable alike.
@@ -144,13 +143,8 @@ def asked_of(
 
 def option_variables(help_text: HelpText) -> dict[str, str]:
     """The canonical name of the option that each variable sets."""
-    found = {}
-    for entry in help_text.entries:
-        named = _VARIABLE.search(entry.text)
-        name = help_text.canonical(entry.spellings[-1])
-        if named is not None and name is not None:
-            found[named["name"]] = name
-    return found
+    names = ((name, help_text.canonical(entry.spellings[-1])) for name, entry in help_text.variables.items())
+    return {name: option for name, option in names if option is not None}
 
 
 def problem(subject: str, text: str, remedy: str) -> Check:

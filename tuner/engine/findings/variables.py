@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tuner.core.flag_history import variable_change
 from tuner.engine.findings.asked import option_variables, problem, warning
 from tuner.engine.findings.words import nearest, number_findings, takes, value_remedy
+from tuner.engine.flag_history import variable_change
 
 if TYPE_CHECKING:
     from tuner.core.checkup.check import Check
-    from tuner.core.flag_history import VariableChange
     from tuner.engine.findings.asked import Asked
+    from tuner.engine.flag_history import VariableChange
 
 _OPTION_PREFIX = "LLAMA_ARG_"
 _NEGATED = "LLAMA_ARG_NO_"

@@ -6,10 +6,11 @@ import difflib
 import re
 from typing import TYPE_CHECKING
 
-from tuner.core.flag_history import VALUE_NAMES, FlagChange, flag_change, load_mode, older_flags
 from tuner.core.options import OPTIONS, ValueType
 from tuner.engine.checked_command import DASHES, is_stray
 from tuner.engine.findings.asked import NO, SECRETS, YES, listed, problem, warning
+from tuner.engine.flag_history import VALUE_NAMES, FlagChange, flag_change, older_flags
+from tuner.engine.load_modes import load_mode
 from tuner.engine.user_command import PRINTS_AND_ENDS, option_value
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ _NUMBER_HINTS = frozenset({"N"})
 #: Its list says what levels mean; higher ones are taken too.
 _OPEN_LISTS = frozenset({"log-verbosity", "verbosity"})
 _NEAR = 0.75
+#: Each part of their values is one of those that are listed.
+COMMA_LISTS = frozenset({"spec-type", "tools"})
 #: Repeated, these add to each other.
 _ADDS_UP = frozenset(
     "spec-type lora lora-scaled control-vector control-vector-scaled override-kv override-tensor logit-bias "
@@ -68,7 +71,7 @@ def takes(entry: HelpEntry, name: str, value: str) -> bool:
         _UNSET if "auto" in allowed else frozenset()
     ):
         return True
-    parts = value.split(",") if name == "spec-type" else [value]
+    parts = value.split(",") if name in COMMA_LISTS else [value]
     return all(part in allowed | frozenset(_DEFAULT.findall(entry.text)) for part in parts)
 
 
@@ -95,26 +98,22 @@ def _removed(asked: Asked) -> list[Check]:
         for flag in asked.command.flags
         if flag.name is None and (change := flag_change(flag.tokens[0])) is not None
     ]
-    loading = [flag.tokens[0] for flag, change in gone if _is_loading(change)]
+    loading = [flag.tokens[0] for flag, change in gone if change.is_loading]
     checks = []
     if loading:
-        change = next(change for _, change in gone if _is_loading(change))
+        change = next(change for _, change in gone if change.is_loading)
         mode = load_mode(loading)
         remedy = "leave it out" if mode is None else f"write --load-mode {mode} instead"
         if asked.help_text.option("load-mode") is None:
             remedy = "leave it out: this engine lists neither it nor --load-mode"
         checks.append(problem(" ".join(loading), f"{_gone(change)}: {change.why}", remedy))
     for flag, change in gone:
-        if _is_loading(change):
+        if change.is_loading:
             continue
         words = change.written(flag.value, asked.spec_types)
         remedy = f"write {' '.join(words)} instead" if words else "leave it out"
         checks.append(problem(" ".join(flag.tokens), f"{_gone(change)}: {change.why}", remedy))
     return checks
-
-
-def _is_loading(change: FlagChange) -> bool:
-    return change.old[0] in {"--no-mmap", "--mmap", "--mlock", "--direct-io", "--no-direct-io"}
 
 
 def _gone(change: FlagChange) -> str:

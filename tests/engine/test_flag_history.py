@@ -1,36 +1,42 @@
-"""What became of flags and variables that llama-server no longer has."""
+"""What became of flags, variables and values that llama-server no longer has, held against five help texts."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from tests.support.fake_llama.builds import BUILDS
-from tuner.core.flag_history import (
+from tuner.engine.flag_history import (
+    BARE_VALUES,
     FLAG_CHANGES,
+    READ_WITH,
+    VALUE_CHANGES,
     VALUE_NAMES,
     VARIABLE_CHANGES,
     flag_change,
-    load_mode,
     older_flags,
     variable_change,
 )
-from tuner.engine.help_text import HelpText
+from tuner.engine.known_builds import known_build, known_builds
 
-NEW, OLD = (HelpText(BUILDS[build].help_text()) for build in ("11434", "9246"))
+if TYPE_CHECKING:
+    from tuner.engine.known_builds import KnownBuild
+
+NEW = known_build(11434).help
+ALL = [build.help for build in known_builds()]
 
 
 def test_nothing_that_is_gone_is_in_the_newest_help() -> None:
     spellings = [spelling for change in FLAG_CHANGES for spelling in change.old]
     assert [spelling for spelling in spellings if NEW.entry(spelling) is not None] == []
-    variables = [change.old for change in VARIABLE_CHANGES if f"(env: {change.old})" in NEW.text]
-    assert variables == ["LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"]  # listed as removed
+    assert [change.old for change in VARIABLE_CHANGES if change.old in NEW.variables] == []
 
 
 def test_everything_that_is_written_instead_is_in_the_newest_help() -> None:
     new = {flag for change in FLAG_CHANGES for flag in (change.new, *change.by_spec_type.values()) if flag}
     assert {flag for flag in new if NEW.entry(flag) is None} == set()
     variables = {change.new for change in VARIABLE_CHANGES if change.new is not None}
-    assert {name for name in variables if f"(env: {name})" not in NEW.text} == set()
+    assert {name for name in variables if name not in NEW.variables} == set()
     modes = {change.value for change in FLAG_CHANGES if change.new == "--load-mode" and change.value}
     assert all(NEW.allows("load-mode", mode) for mode in modes)
 
@@ -39,7 +45,7 @@ def test_values_that_people_write_lead_to_values_of_the_newest_help() -> None:
     for option, names in VALUE_NAMES.items():
         for wrong, meant in names.items():
             assert NEW.allows(option, meant)
-            assert not NEW.allows(option, wrong)
+            assert not any(help_text.allows(option, wrong) for help_text in ALL)
 
 
 def test_no_spelling_is_listed_twice() -> None:
@@ -47,10 +53,34 @@ def test_no_spelling_is_listed_twice() -> None:
     assert len(spellings) == len(set(spellings))
 
 
-def test_a_flag_that_an_old_build_still_has_takes_a_value_there_as_here() -> None:
+@pytest.mark.parametrize("build", known_builds(), ids=lambda build: str(build.number))
+def test_build_lists_what_was_not_gone_yet_and_nothing_that_was(build: KnownBuild) -> None:
     for change in FLAG_CHANGES:
-        for entry in filter(None, map(OLD.entry, change.old)):
-            assert entry.takes_value == change.takes_value, change.old
+        # what a build has that went between two of those compared is known to a build number only
+        is_there = change.since is not None and build.number < change.since and change.since > 9095
+        assert [build.help.entry(old) is not None for old in change.old] == [is_there] * len(change.old), (
+            change
+        )
+        for entry in filter(None, map(build.help.entry, change.old)):
+            assert entry.n_values == change.n_values
+    for variable in VARIABLE_CHANGES:
+        is_there = build.number < variable.since and variable.since > 9095
+        assert (variable.old in build.help.variables) == is_there, variable
+
+
+def test_flags_that_tell_builds_apart_are_listed_by_the_newest_and_not_by_the_oldest() -> None:
+    for change in VALUE_CHANGES:
+        assert [help_text.entry(change.until) is not None for help_text in (ALL[0], NEW)] == [False, True]
+        entry = NEW.option(change.option)
+        assert entry is not None
+        assert change.old in entry.allowed or change.old == "-1"
+        assert change.new is None or change.new in entry.allowed
+
+
+def test_options_that_are_named_are_those_of_the_newest_help() -> None:
+    names = {*BARE_VALUES, *READ_WITH, *READ_WITH.values()}
+    assert {name for name in names if NEW.canonical(f"--{name}") != name} == set()
+    assert all(NEW.allows(name, value) for name, value in BARE_VALUES.items())
 
 
 @pytest.mark.parametrize(
@@ -76,24 +106,6 @@ def test_old_flag_is_written_anew(
     change = flag_change(spelling)
     assert change is not None
     assert change.written(value, spec_types) == words
-
-
-@pytest.mark.parametrize(
-    ("spellings", "mode"),
-    [
-        (["--no-mmap"], "none"),
-        (["--mmap"], "mmap"),
-        (["--mlock"], "mmap+mlock"),
-        (["--mlock", "--no-mmap"], "mlock"),
-        (["--no_mmap", "--mlock"], "mlock"),
-        (["-dio", "--no-mmap"], "dio"),
-        (["--no-direct-io"], None),
-        ([], None),
-        (["--draft"], None),
-    ],
-)
-def test_old_switches_of_loading_come_to_one_mode(spellings: list[str], mode: str | None) -> None:
-    assert load_mode(spellings) == mode
 
 
 def test_older_flags_are_found_by_the_new_one() -> None:

@@ -1,0 +1,1 @@
+"""The steps of translating a command from one build of llama-server to another."""
