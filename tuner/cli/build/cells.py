@@ -16,7 +16,7 @@ from tuner.engine.user_command import shell_command
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from tuner.cli.build.options import TuneOptions
     from tuner.core.model import ModelFile
@@ -108,8 +108,8 @@ def cells_of(options: TuneOptions, models: Sequence[Path], servers: Sequence[Ser
         if twin is not None:
             raise UsageError(f"{file.path} and {twin.path} are the same model; give each once")
     given: Sequence[Server | None] = servers or [None]
-    engine_names = short_names([_resolved(one.path).parts if one else ("llama-server",) for one in given])
-    if len(set(engine_names)) < len(given):
+    engine_names = short_names([_absolute(one.path).parts if one else ("llama-server",) for one in given])
+    if len({one and _absolute(one.path).resolve() for one in given}) < len(given):
         raise UsageError("--server: the same llama-server is there twice; give each once")
     file_names = short_names([_named(file) for file in files])
     yours = _owner(options, files, given)
@@ -140,18 +140,26 @@ def _owner(
         return None
     said = shell_command(options.current, "--current")
     words = {
-        str(_resolved(Path(word))) for word in (said.program, *said.words) if os.sep in word or "." in word
+        str(_absolute(Path(word)).resolve())
+        for word in (said.program, *said.words)
+        if os.sep in word or "." in word
     }
-    server = next((one for one in servers if one and str(_resolved(one.path)) in words), servers[0])
-    file = next((one for one in files if str(_resolved(Path(one.path))) in words), files[0])
+    server = next((one for one in servers if one and _is_in(words, one.path)), servers[0])
+    file = next((one for one in files if _is_in(words, Path(one.path))), files[0])
     return server, file
 
 
 def _named(file: ModelFile) -> tuple[str, ...]:
     """A model's path with its stem in the place of its name; of several shards without their number."""
-    path = _resolved(Path(file.path))
+    path = _absolute(Path(file.path))
     return (*path.parts[:-1], _SHARD.sub("", path.stem))
 
 
-def _resolved(path: Path) -> Path:
-    return path.expanduser().resolve()
+def _absolute(path: Path) -> Path:
+    """As it was given: the name of a link may say more than where it leads."""
+    return path.expanduser().absolute()
+
+
+def _is_in(words: Collection[str], path: Path) -> bool:
+    """Whether a command names that file, whatever links lead to it."""
+    return str(_absolute(path).resolve()) in words
