@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _IDENTITY, _CANDIDATE, _REFERENCE, _RESULT, _WALL = "identity", "candidate", "reference", "result", "wall_s"
 _FACTS, _ARGV, _ENVIRONMENT = "facts", "argv", "environment"
 _NOT_LAUNCHED, _ESTIMATES, _MEMORY_BEFORE = "not_launched", "estimates", "memory_before"
-_ERRAND, _CONFIRMATION = "errand", "confirmation"
+_ERRAND, _CONFIRMATION, _CANARY = "errand", "confirmation", "canary"
 _FORMAT = "format"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _UNREADABLE = (optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError, RuntimeError)
@@ -244,6 +244,16 @@ class StudyStore:
     def confirmation(self) -> Confirmation | None:
         """Where the confirmation stands; None where none has begun."""
         document = self._study.user_attrs.get(_CONFIRMATION)
+        return None if document is None else Confirmation.from_json(document)
+
+    def note_canary(self, canary: Confirmation) -> None:
+        """Record where the canary of a retune stands; a confirmation may follow it."""
+        with self._writing():
+            self._study.set_user_attr(_CANARY, canary.to_json())
+
+    def canary(self) -> Confirmation | None:
+        """Where the canary of a retune stands; None where there is none."""
+        document = self._study.user_attrs.get(_CANARY)
         return None if document is None else Confirmation.from_json(document)
 
     def memory_before(self, known: Sequence[Observation]) -> tuple[Observation, ...]:

@@ -14,6 +14,7 @@ from tuner.cli.check import check
 from tuner.cli.diagnose import diagnose
 from tuner.cli.doctor import doctor
 from tuner.cli.export import export
+from tuner.cli.retune import retune
 from tuner.cli.show import show
 from tuner.cli.tune import tune
 from tuner.errors import TunerError
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command("doctor")(doctor)
 app.command("check")(check)
 app.command("tune")(tune)
+app.command("retune")(retune)
 app.command("show")(show)
 app.command("export")(export)
 app.command("diagnose")(diagnose)

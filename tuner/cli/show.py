@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from tuner.cli.history import history_table
 from tuner.cli.result_table import headline, quality_lines, summary, trials_table
 from tuner.cli.study_folder import DATABASE, find_study, find_table
 from tuner.core.candidate import format_value
+from tuner.core.rig import device_identity
+from tuner.errors import StudyError, UsageError
 from tuner.report.proof import label
+from tuner.rig.history import History, histories
 from tuner.study import StudyStore
 
 if TYPE_CHECKING:
@@ -21,11 +25,28 @@ if TYPE_CHECKING:
 
 
 def show(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="Name of a study, or its folder.")],
+    study: Annotated[
+        str | None, typer.Argument(metavar="STUDY", help="Name of a study, or its folder.")
+    ] = None,
     results: Annotated[Path, typer.Option(metavar="DIR", help="Where studies are kept.")] = Path("results"),
     csv: Annotated[bool, typer.Option("--csv", help="All trials as CSV, for a spreadsheet.")] = False,
+    history: Annotated[
+        bool,
+        typer.Option(
+            "--history", help="What was best when, with which build: on the rig of STUDY, or on all."
+        ),
+    ] = False,
+    facts: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where what rigs have taught is kept; default: your data folder."),
+    ] = None,
 ) -> None:
     """Show the trials of a study, its winner and its references; of a ladder, or several engines, the table."""
+    if history:
+        _show_history(study, results, facts)
+        return
+    if study is None:
+        raise UsageError("name a study, or ask for --history")
     table = find_table(study, results)
     if table is not None and not csv:
         typer.echo(table.read_text(encoding="utf-8"), nl=False)
@@ -62,6 +83,22 @@ def show(
         typer.echo(line)
     for line in quality_lines(records):
         typer.echo(line)
+
+
+def _show_history(study: str | None, results: Path, facts: Path | None) -> None:
+    known = histories(facts)
+    if study is not None:
+        devices = StudyStore.open(find_study(study, results) / DATABASE).facts["devices"]
+        names = tuple(device_identity(row["uuid"], row["name"], row["description"]) for row in devices)
+        own = History(names, facts).load()
+        known = [own] if own.entries else []
+    if not known:
+        raise StudyError(
+            "nothing is known of what was best here; it is kept at the end of tuner tune and tuner retune"
+        )
+    console = Console()
+    for one in known:
+        console.print(history_table(one))
 
 
 def _options(record: TrialRecord) -> tuple[tuple[str, Value], ...]:

@@ -11,6 +11,7 @@ from tuner.errors import ResultsError, StudyError
 
 DATABASE = "study.db"
 BEST = "best.json"
+ENGINE_HELP = "engine-help.txt"
 LADDER = "ladder.json"
 LADDER_TABLE = "ladder.md"
 TABLE = "table.json"

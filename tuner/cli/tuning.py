@@ -12,10 +12,11 @@ from rich.console import Console
 
 from tuner.cli.build.assembly import Assembly, assemble
 from tuner.cli.dates import now
+from tuner.cli.history import remember_best
 from tuner.cli.progress import LineProgress
 from tuner.cli.result_table import headline, summary
 from tuner.cli.screen import first_screen
-from tuner.cli.study_folder import BEST, DATABASE, check_writable
+from tuner.cli.study_folder import BEST, DATABASE, ENGINE_HELP, check_writable
 from tuner.core.space import broken_rule
 from tuner.engine.environment import empty_config_home
 from tuner.engine.process import end_orphan
@@ -27,7 +28,7 @@ from tuner.rig.lock import RigLock
 from tuner.rig.monitor import RigMonitor
 from tuner.runs.interrupt import SignalInterrupts
 from tuner.runs.orphans import end_orphans
-from tuner.runs.trial_folder import remove_half_written, write_json
+from tuner.runs.trial_folder import remove_half_written, write_json, write_text
 from tuner.runs.tune import TuneRun
 from tuner.search.confirmation.result import winner_of
 from tuner.search.ways_out import ways_out
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from tuner.core.memory.learned import Observation
     from tuner.core.rig import Rig
     from tuner.core.trial import TrialRecord
+    from tuner.engine.help_text import HelpText
     from tuner.rig.memory_facts import MemoryFacts
     from tuner.runs.ending import Ending
 
@@ -132,6 +134,9 @@ def run_study(
         raise
     say(f"The run ends: {ending.why}.")
     _show_result(store, folder)
+    best = best_document(store.records(), store.facts, date=now(), confirmation=store.confirmation())
+    if best is not None:
+        remember_best(best, assembly.rig, assembly.memory_facts.path.parent)
     return ending, store
 
 
@@ -147,7 +152,9 @@ def open_store(assembly: Assembly) -> StudyStore:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ResultsError(f"{folder} cannot be made: {error.strerror or error}") from error
-    return StudyStore.for_run(folder / DATABASE, assembly.identity, assembly.facts)
+    store = StudyStore.for_run(folder / DATABASE, assembly.identity, assembly.facts)
+    keep_help(folder, assembly.engine.help)
+    return store
 
 
 def tune_run(
@@ -168,8 +175,14 @@ def tune_run(
         progress=progress,
         interrupts=interrupts,
         publish=_publisher(store, assembly.study_folder / BEST),
-        remember=_memory_keeper(assembly.memory_facts),
+        remember=memory_keeper(assembly.memory_facts),
     )
+
+
+def keep_help(folder: Path, help_text: HelpText) -> None:
+    """Keep with a study what its engine lists: an upgrade may replace the engine itself."""
+    if not (folder / ENGINE_HELP).exists():
+        write_text(folder / ENGINE_HELP, help_text.text)
 
 
 def _publisher(store: StudyStore, path: Path) -> Callable[[Sequence[TrialRecord]], None]:
@@ -191,7 +204,7 @@ def _publisher(store: StudyStore, path: Path) -> Callable[[Sequence[TrialRecord]
     return publish
 
 
-def _memory_keeper(facts: MemoryFacts) -> Callable[[Sequence[Observation]], None]:
+def memory_keeper(facts: MemoryFacts) -> Callable[[Sequence[Observation]], None]:
     """Keeps what trials teach with the rig; a folder that cannot be written is said once and costs no night."""
     said: list[str] = []
 

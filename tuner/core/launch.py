@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ENGINE_DEFAULT = "engine-default"
 CURRENT = "current"
+PREVIOUS = "previous"
+"""What was best before the engine, or something else, has changed: launched as it was then."""
 
 
 def trial_key(candidate: Candidate | None, reference: str | None) -> str:
@@ -29,7 +31,11 @@ def trial_key(candidate: Candidate | None, reference: str | None) -> str:
 
 def reference_name(reference: str | None) -> str:
     """What people call a reference."""
-    names = {ENGINE_DEFAULT: "the engine's own choice", CURRENT: "your command"}
+    names = {
+        ENGINE_DEFAULT: "the engine's own choice",
+        CURRENT: "your command",
+        PREVIOUS: "what was best before, as it was",
+    }
     return names.get(str(reference), str(reference))
 
 
@@ -40,9 +46,9 @@ class LaunchSpec:
     candidate: Candidate | None
     """None for a reference, which is no point of the search space."""
     reference: str | None = None
-    """`engine-default` or `current`; None for a candidate."""
+    """`engine-default`, `current` or `previous`; None for a candidate."""
     flags: tuple[str, ...] = ()
-    """A reference's flags, verbatim; a candidate's are written from its options."""
+    """A reference's flags, verbatim; of a candidate, whose own are written from its options, those beside them."""
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Environment variables beside the server's usual ones."""
     takes_extra: bool = True

@@ -36,11 +36,21 @@ class Device:
     """Memory that was in use before the first launch, where the driver says; else 0."""
     stated: bool = False
     """Whether its memory is what the user stated, since neither engine nor driver can see it."""
+    power_limit_w: float | None = None
+    pcie_generation: int | None = None
+    """The most that card and slot can do together; None where no driver says."""
+    pcie_width: int | None = None
+    """Lanes, as above."""
 
     @property
     def identity(self) -> str:
         """What makes this the same device tomorrow: the UUID, else name and description without a port."""
-        return self.uuid or f"{self.name}:{_PORT.sub('', self.description)}"
+        return device_identity(self.uuid, self.name, self.description)
+
+
+def device_identity(uuid: str | None, name: str, description: str) -> str:
+    """What makes a device the same tomorrow: the UUID, else name and description without a port."""
+    return uuid or f"{name}:{_PORT.sub('', description)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from tuner.core.launch import trial_key
+from tuner.core.launch import PREVIOUS, trial_key
 from tuner.core.measurement import Rates, rates
 from tuner.core.objective import GENERATION, Goal
 from tuner.core.outcome import Kind, Outcome, TrialState
@@ -34,6 +34,8 @@ class Purpose(StrEnum):
     """To see whether it also runs with the largest context that is expected to fit."""
     COMPARE = "compare"
     """To know which of several studies' winners is fastest: all of them, interleaved."""
+    CANARY = "canary"
+    """To see whether what was best elsewhere, as with another build, still is; the search learns from it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +44,13 @@ class Errand:
 
     purpose: Purpose = Purpose.SEARCH
     round: int = 0
-    """Which confirmation or comparison it belongs to, from 1 on; 0 for the search."""
+    """Which confirmation or comparison it belongs to, from 1 on; 0 for the search. A canary is one, too."""
     block: int = 0
     """Which block of that, from 0 on."""
 
 
 SEARCHING = Errand()
+_TO_FIND_OUT = frozenset({Purpose.SEARCH, Purpose.CANARY})
 #: How a server ends that takes a device with it.
 _LOST = frozenset({Kind.RPC_LOST})
 
@@ -128,8 +131,10 @@ class TrialRecord:
 
 
 def searched(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Those that were launched to find out what is fast."""
-    return [record for record in records if record.errand.purpose is Purpose.SEARCH]
+    """Those that were launched to find out what is fast; what was best before, as it was, is no part of it."""
+    return [
+        record for record in records if record.errand.purpose in _TO_FIND_OUT and record.reference != PREVIOUS
+    ]
 
 
 def disqualified(records: Sequence[TrialRecord]) -> dict[str, str]:

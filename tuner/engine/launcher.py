@@ -53,7 +53,7 @@ class Launcher:
         """The command as a user would run it, without what the tuner adds for itself."""
         flags = list(spec.flags)
         if spec.candidate is not None:
-            flags = options_to_flags(self.engine.help, spec.candidate, skip=self.extra_names)
+            flags = [*options_to_flags(self.engine.help, spec.candidate, skip=self.extra_names), *flags]
         depth = 0 if spec.candidate is None else spec.candidate.draft_depth
         extra = with_rates_for(self.extra_flags, depth) if spec.takes_extra else ()
         # first the user's: a --device is looked up at once, so an --rpc that makes it has to stand before it

@@ -6,8 +6,9 @@ import hashlib
 import os
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tuner.core.rig import Device
@@ -43,6 +44,8 @@ class Engine:
     version: str
     """Its version line: a label only, packaged builds often print a false number."""
     help: HelpText
+    files: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """SHA-256 of the binary and of each of its own libraries, by file name."""
 
     @property
     def hides_memory_lines(self) -> bool:
@@ -59,11 +62,13 @@ def probe(path: Path, environment: Mapping[str, str]) -> Engine:
     help_text = read_help(path, environment)
     version = _ask(path, ["--version"], environment)
     label = _VERSION.search(version.stderr + version.stdout)
+    files = _digests(path.resolve(), environment)
     return Engine(
         path=path.resolve(),
-        digest=_digest(path.resolve(), environment),
+        digest=_digest(files),
         version=label[0].strip() if label else "unknown version",
         help=help_text,
+        files=MappingProxyType({name: digest.hex() for name, digest in files}),
     )
 
 
@@ -83,6 +88,14 @@ def read_help(path: Path, environment: Mapping[str, str]) -> HelpText:
     if help_text.option("split-mode") is None or help_text.option("port") is None:
         raise EngineError(f"{path} is no llama-server: its --help lists no --split-mode or no --port")
     return help_text
+
+
+def digest_at(path: Path, environment: Mapping[str, str]) -> str | None:
+    """What tells the engine at that path from others, without running it; None where there is none."""
+    try:
+        return _digest(_digests(path.resolve(), environment)) if path.is_file() else None
+    except OSError:
+        return None
 
 
 def list_devices(engine: Engine, environment: Mapping[str, str], rpc: str | None) -> tuple[Device, ...]:
@@ -154,12 +167,20 @@ def _ask(
     return answer
 
 
-def _digest(path: Path, environment: Mapping[str, str]) -> str:
-    digest = hashlib.sha256()
+def _digests(path: Path, environment: Mapping[str, str]) -> list[tuple[str, bytes]]:
+    """Name and SHA-256 of the binary and of its own libraries."""
+    found = []
     for file in (path, *own_libraries(path, environment)):
-        digest.update(file.name.encode())
         with file.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
+            found.append((file.name, hashlib.file_digest(stream, "sha256").digest()))
+    return found
+
+
+def _digest(files: Sequence[tuple[str, bytes]]) -> str:
+    digest = hashlib.sha256()
+    for name, content in files:
+        digest.update(name.encode())
+        digest.update(content)
     return digest.hexdigest()
 
 

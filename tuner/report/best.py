@@ -15,7 +15,7 @@ from tuner import __version__
 from tuner.core.measurement import Rates, joined, rates_by_class, rates_by_depth, turns
 from tuner.core.objective import Objective
 from tuner.core.telemetry import joules_a_token
-from tuner.core.trial import TrialRecord, searched
+from tuner.core.trial import TrialRecord, best_of, disqualified, searched
 from tuner.report.proof import (
     confirmation_document,
     disqualified_document,
@@ -24,7 +24,7 @@ from tuner.report.proof import (
     soak_document,
     winner_quality,
 )
-from tuner.search.confirmation.result import winner_of
+from tuner.search.confirmation.result import result_of, winner_of
 from tuner.search.confirmation.state import launches_of
 
 if TYPE_CHECKING:
@@ -90,12 +90,14 @@ def best_document(
             }
             for record in references
         ],
+        "runner_up": _runner_up(key, records, confirmation),
         "confirmation": confirmation_document(confirmation, records),
         "soak": soak_document(key, records),
         "endurance": endurance_document(key, records),
         "disqualified": disqualified_document(records),
         "quality": quality_document(records),
         **{name: facts[name] for name in ("engine", "devices", "model", "workload")},
+        "driver": facts.get("driver"),  # studies of before do not say
     }
 
 
@@ -137,6 +139,36 @@ def shell_command(argv: Sequence[str], environment: Mapping[str, str]) -> str:
     """One line for a POSIX shell."""
     assignments = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
     return " ".join([*assignments, shlex.join(argv)])
+
+
+def runner_up_of(
+    winner: str, records: Sequence[TrialRecord], confirmation: Confirmation | None
+) -> str | None:
+    """The key of the best candidate beside the winner: as it was confirmed, else as it was searched."""
+    result = None if confirmation is None else result_of(confirmation, records)
+    if result is not None and result.runner_up is not None:
+        return result.runner_up.arm
+    gone = {winner, *disqualified(records)}
+    rest = [one for one in searched(records) if one.candidate is not None and one.key not in gone]
+    best = best_of(rest)
+    return None if best is None else best.key
+
+
+def _runner_up(
+    winner: str, records: Sequence[TrialRecord], confirmation: Confirmation | None
+) -> dict[str, Any] | None:
+    key = runner_up_of(winner, records, confirmation)
+    if key is None:
+        return None
+    record = shown(key, records, confirmation)
+    if record.candidate is None:
+        return None
+    return {
+        "trial": record.number,
+        **_command(record),
+        "parameters": record.candidate.to_json(),
+        **_rates(record),
+    }
 
 
 @cache

@@ -50,15 +50,16 @@ def confirmation_document(
         "leaders": [
             {
                 "parameters": _parameters(arm, records),
-                "launches": _launches(arm, confirmation, records),
+                "launches": len(_scores(arm, confirmation, records)),
+                "scores_tok_s": _scores(arm, confirmation, records),
                 "tied": arm == result.winner or arm in result.tied_with,
                 "failed": confirmation.out.get(arm),
             }
             for arm in confirmation.plan.leaders
         ],
         "tie_broken_by": result.tie_broken_by,
-        "runner_up": None if result.runner_up is None else _versus(result.runner_up, records),
-        "references": [_versus(versus, records) for versus in result.references],
+        "runner_up": None if result.runner_up is None else _versus(result.runner_up, confirmation, records),
+        "references": [_versus(versus, confirmation, records) for versus in result.references],
         "drift": None
         if result.drift is None
         else {
@@ -230,7 +231,7 @@ def soaked_sentence(soaked: Soaked) -> str:
     return ", ".join(parts)
 
 
-def _versus(versus: Versus, records: Sequence[TrialRecord]) -> dict[str, Any]:
+def _versus(versus: Versus, confirmation: Confirmation, records: Sequence[TrialRecord]) -> dict[str, Any]:
     interval = versus.interval
     reference = next((r.reference for r in records if r.key == versus.arm), None)
     return {
@@ -240,6 +241,7 @@ def _versus(versus: Versus, records: Sequence[TrialRecord]) -> dict[str, Any]:
         "interval": None if interval is None else [interval.low, interval.high],
         "significant": interval is not None and interval.significant,
         "launches_a_side": 0 if interval is None else interval.blocks,
+        "scores_tok_s": _scores(versus.arm, confirmation, records),
         "sentence": f"against {configuration(versus.arm, records)}: {_compared(versus)}",
     }
 
@@ -275,8 +277,9 @@ def _tie(result: Result) -> str:
     }[result.tie_broken_by]
 
 
-def _launches(arm: str, confirmation: Confirmation, records: Sequence[TrialRecord]) -> int:
-    return sum(score.arm == arm for score in scores_of(confirmation, records))
+def _scores(arm: str, confirmation: Confirmation, records: Sequence[TrialRecord]) -> list[float]:
+    """What each launch of it made, in order."""
+    return [score.rate for score in scores_of(confirmation, records) if score.arm == arm]
 
 
 def _parameters(arm: str, records: Sequence[TrialRecord]) -> dict[str, Any]:

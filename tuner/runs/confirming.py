@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from tuner.runs.desk import Desk
 
 
+_DOING = {Purpose.CONFIRM: "confirming", Purpose.CANARY: "canary"}
+
+
 class Confirming:
     """The confirmation of a study, new or resumed.
 
@@ -37,6 +40,8 @@ class Confirming:
         spec_of: How what has a key is launched.
         blocks: Launches a side at most.
         worthwhile: A difference that is worth while, as a part.
+        purpose: What its launches are made for.
+        screened: Is asked before each launch who goes on.
     """
 
     def __init__(
@@ -47,7 +52,11 @@ class Confirming:
         *,
         blocks: int,
         worthwhile: float,
+        purpose: Purpose = Purpose.CONFIRM,
+        screened: Callable[[Confirmation, Sequence[TrialRecord]], Confirmation] = lambda one, _records: one,
     ) -> None:
+        self._purpose = purpose
+        self._screened = screened
         self._references = references
         self._spec_of = spec_of
         self._blocks = blocks
@@ -59,13 +68,19 @@ class Confirming:
         self._changed = desk.changed
 
     def begin(
-        self, budget: tuple[float | None, int | None], *, seconds: float | None, before: Confirmation | None
+        self,
+        budget: tuple[float | None, int | None],
+        *,
+        seconds: float | None,
+        before: Confirmation | None,
+        launches: int | None = None,
     ) -> str | None:
         """Choose who is confirmed, and in how many blocks.
 
         Args:
             budget: What the search had.
             seconds: How much time there is for it; None for any.
+            launches: How many launches there are for it; None for any.
             before: The confirmation before this one; who failed in it is not chosen again.
 
         Returns:
@@ -80,9 +95,14 @@ class Confirming:
         if not references and len(leaders) == 1:
             return "there is nothing to compare the only candidate with"
         many, blocks = affordable(
-            [_expected_s(record.key, records) for record in leaders],
+            [1.0] * len(leaders), [1.0] * len(references), blocks=self._blocks, seconds=launches
+        )
+        if many == 0:
+            return "too few launches are left to confirm anything"
+        many, blocks = affordable(
+            [_expected_s(record.key, records) for record in leaders[:many]],
             [seconds_ for key in references if (seconds_ := last_wall_s(key, records)) is not None],
-            blocks=self._blocks,
+            blocks=blocks,
             seconds=seconds,
         )
         if many == 0 or (blocks < 2):
@@ -123,6 +143,7 @@ class Confirming:
             if self._interrupts.requested:
                 return None
             records = self._store.records()
+            confirmation = self._left_of(confirmation, records)
             step = next_step(confirmation, records)
             if isinstance(step, Failed):
                 confirmation = replace(
@@ -138,13 +159,22 @@ class Confirming:
                 return self._ended(replace(confirmation, over_at=complete_blocks(confirmation, records)))
             made = self._measuring.make(
                 self._spec_of(step.arm),
-                f"confirming, {step.block + 1} of at most {confirmation.plan.blocks}",
-                Errand(Purpose.CONFIRM, confirmation.round, step.block),
+                f"{_DOING[self._purpose]}, {step.block + 1} of at most {confirmation.plan.blocks}",
+                Errand(self._purpose, confirmation.round, step.block),
                 limit_s=left,
             )
             if made is None:
                 return None
         return confirmation
+
+    def _left_of(self, confirmation: Confirmation, records: Sequence[TrialRecord]) -> Confirmation:
+        """The confirmation of those who go on."""
+        left = self._screened(confirmation, records)
+        if left != confirmation:
+            self._note(left)
+            for arm in left.out.keys() - confirmation.out.keys():
+                self._progress.note(f"Not launched again: {self._label(arm)}: {left.out[arm]}")
+        return left
 
     def _ended(self, confirmation: Confirmation) -> Confirmation:
         ended = replace(confirmation, ended=True)
@@ -152,7 +182,10 @@ class Confirming:
         return ended
 
     def _note(self, confirmation: Confirmation) -> None:
-        self._store.note_confirmation(confirmation)
+        if self._purpose is Purpose.CANARY:
+            self._store.note_canary(confirmation)
+        else:
+            self._store.note_confirmation(confirmation)
         self._changed()
 
     def _label(self, arm: str) -> str:

@@ -59,6 +59,7 @@ class Proving:
         proof: How the winner is proved.
         worthwhile: A difference that is worth while, as a part.
         used_s: Seconds that the study has used so far.
+        launches: How many launches confirming may still take; None for any.
     """
 
     def __init__(
@@ -71,7 +72,9 @@ class Proving:
         proof: Proof,
         worthwhile: float,
         used_s: Callable[[], float],
+        launches: Callable[[], int | None] = lambda: None,
     ) -> None:
+        self._launches = launches
         self._references = references
         self._candidate_spec = candidate_spec
         self._budget = budget
@@ -144,7 +147,12 @@ class Proving:
         """Begin to confirm who is next; None where that is not wanted or not possible."""
         if self._proof.confirm_blocks == 0:
             return None
-        refused = self._confirming.begin(self._searched_for, seconds=self._left_to_confirm_s(), before=before)
+        refused = self._confirming.begin(
+            self._searched_for,
+            seconds=self._left_to_confirm_s(),
+            before=before,
+            launches=self._launches(),
+        )
         if refused is not None:
             self._progress.note(f"Not confirmed: {refused}.")
             return None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tuner.core.workload import Workload
 
 _FULL_TYPES = frozenset({"f16", "bf16", "f32"})
-_PROBE, _ANSWERS = "probe.json", "answers.json"
+PROBE, _ANSWERS = "probe.json", "answers.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class QualityGate:
             self._reference = _Reference(spec.key, look.probes[0], answers)
             self._floor_nats = 0.0 if floor is None else floor.judged_nats
             write_json(folder.path / _ANSWERS, {name: one.to_json() for name, one in answers.items()})
-            write_json(folder.path / _PROBE, look.probes[0].to_json())
+            write_json(folder.path / PROBE, look.probes[0].to_json())
         quality = Quality(
             loss=None,
             bound_nats=bound_nats(self._floor_nats),
@@ -220,7 +220,7 @@ def _kept(folder: TrialFolder, key: str) -> _Reference | None:
     """
     try:
         probe, answers = (
-            json.loads((folder.path / name).read_text(encoding="utf-8")) for name in (_PROBE, _ANSWERS)
+            json.loads((folder.path / name).read_text(encoding="utf-8")) for name in (PROBE, _ANSWERS)
         )
         return _Reference(
             key, Probe.from_json(probe), {name: Imprint.from_json(row) for name, row in answers.items()}

@@ -36,6 +36,7 @@ class Searching:
         search: Proposes once references and starts are through.
         worthwhile: The improvement that is worth going on for, as a part of the best; 0 for any.
         seed: Of the sampler.
+        known: Whether a candidate need not be launched, since it is known from elsewhere what it makes.
     """
 
     def __init__(
@@ -48,7 +49,9 @@ class Searching:
         search: Search,
         worthwhile: float,
         seed: int,
+        known: Callable[[Candidate], bool] = lambda _candidate: False,
     ) -> None:
+        self._known = known
         self._rules = desk.rules
         self._references = references
         self._starts = starts
@@ -124,7 +127,6 @@ class Searching:
         )
 
     def _next(self, records: Sequence[TrialRecord]) -> tuple[LaunchSpec, str] | Ending:
-        bound = self._rules.bound
         reference = pending(self._references, records)
         if reference is not None:
             return reference, "reference"
@@ -142,14 +144,12 @@ class Searching:
                 self._progress.note(
                     f"not launched: {candidate.summary()}: it exceeds {over.device} by {size(over.over_mib)}"
                 )
-        why_done = self._search.why_done(
-            records, lambda one: refusal(bound, one, records) is not None, self._worthwhile
-        )
+        why_done = self._search.why_done(records, lambda one: self._is_out(one, records), self._worthwhile)
         if why_done is not None:
             return Ending(why_done, is_complete=True)
         found = self._search.propose(
             records,
-            lambda one: refusal(bound, one, records) is not None,
+            lambda one: self._is_out(one, records),
             self._is_too_large,
             lambda: self._store.sampler(self._seed),
         )
@@ -161,6 +161,10 @@ class Searching:
     def _refuses(self, candidate: Candidate, records: Sequence[TrialRecord]) -> bool:
         """Whether a candidate is not launched: it was already, it breaks a rule, or it cannot fit."""
         return refusal(self._rules.bound, candidate, records) is not None or self._is_too_large(candidate)
+
+    def _is_out(self, candidate: Candidate, records: Sequence[TrialRecord]) -> bool:
+        """Whether the search need not, or must not, propose it."""
+        return self._known(candidate) or refusal(self._rules.bound, candidate, records) is not None
 
     def _is_too_large(self, candidate: Candidate) -> bool:
         """Whether it cannot fit; then it is counted."""

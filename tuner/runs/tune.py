@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.core.launch import LaunchResult, LaunchSpec
-from tuner.core.outcome import Kind, Outcome
 from tuner.runs.budget import Budget, for_the_search
-from tuner.runs.desk import Desk
-from tuner.runs.discretion import Discretion
 from tuner.runs.ending import Ending
-from tuner.runs.examining import Examining
-from tuner.runs.giving_up import give_up_if_hopeless
-from tuner.runs.launching import Launching, LaunchRules
 from tuner.runs.measuring import Measuring
 from tuner.runs.proving import NO_PROOF, Proof, Proving
 from tuner.runs.quality_gate import QualityGate
 from tuner.runs.searching import Searching
-from tuner.runs.trial_folder import TrialFolder
+from tuner.runs.study_run import StudyRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,9 +19,11 @@ if TYPE_CHECKING:
 
     from tuner.core.candidate import Candidate
     from tuner.core.interrupt import Interrupts
+    from tuner.core.launch import LaunchSpec
     from tuner.core.memory.learned import Observation
     from tuner.core.quality import Probe
     from tuner.core.trial import Errand, TrialRecord
+    from tuner.runs.launching import LaunchRules
     from tuner.runs.protocols import Launcher, Progress, RigMonitor
     from tuner.search.strategy import Search
     from tuner.study import StudyStore
@@ -61,10 +55,7 @@ class TunePlan:
 
 
 class TuneRun:
-    """One run over a study, new or resumed.
-
-    Everything that a trial has taught is on disk before the next one begins.
-    """
+    """One run over a study, new or resumed."""
 
     def __init__(
         self,
@@ -81,35 +72,20 @@ class TuneRun:
     ) -> None:
         self._plan = plan
         self._store = store
-        self._folder = folder
-        self._progress = progress
-        self._interrupts = interrupts
-        self._publish = publish
-        self._remember = remember
-        self._used_before_s = 0.0
-        self._started = time.monotonic()
         self._begun = False
-        quality = QualityGate(plan.quality_s, plan.rules.workload, folder, largest=plan.largest)
-        self._examining = Examining(quality, plan.rules.workload, store)
-        launching = Launching(
+        self._study = StudyRun(
             plan.rules,
+            QualityGate(plan.quality_s, plan.rules.workload, folder, largest=plan.largest),
             store=store,
             folder=folder,
             launcher=launcher,
             monitor=monitor,
             progress=progress,
             interrupts=interrupts,
+            publish=publish,
+            remember=remember,
         )
-        desk = Desk(
-            rules=plan.rules,
-            launching=launching,
-            store=store,
-            examining=self._examining,
-            progress=progress,
-            interrupts=interrupts,
-            recorded=self._recorded,
-            changed=lambda: self._publish(self._store.records()),
-        )
+        desk = self._study.desk
         self._searching = Searching(
             desk,
             references=plan.references,
@@ -126,7 +102,7 @@ class TuneRun:
             budget=plan.budget,
             proof=plan.proof,
             worthwhile=plan.worthwhile,
-            used_s=self._used_s,
+            used_s=self._study.used_s,
         )
         self._measuring = Measuring(desk)
 
@@ -140,7 +116,7 @@ class TuneRun:
         self._begin()
         confirmation = self._store.confirmation()
         if confirmation is None or self._more_than(confirmation.budget):
-            ending = self._searching.run(self._search_budget, self._used_s)
+            ending = self._searching.run(self._search_budget, self._study.used_s)
             if ending.interrupted:
                 return ending
             confirmation = self._proving.begin(confirmation, ending)
@@ -175,14 +151,9 @@ class TuneRun:
         if self._begun:
             return
         self._begun = True
-        self._settle()
-        memory = self._plan.rules.memory
-        memory.begin_with(self._store.memory_before(memory.known_before))
+        self._study.begin()
         self._searching.note_estimates()  # a killed tuner may not have come to it
-        records = self._store.records()
-        self._used_before_s = sum(record.wall_s for record in records)
-        self._examining.begin_with(records)
-        self._publish(records)
+        self._study.desk.changed()
 
     def _more_than(self, budget: tuple[float | None, int | None]) -> bool:
         """Whether the search may use more than it had when it was confirmed."""
@@ -190,9 +161,6 @@ class TuneRun:
         return any(
             had is not None and (has is None or has > had) for had, has in zip(budget, now, strict=True)
         )
-
-    def _used_s(self) -> float:
-        return self._used_before_s + time.monotonic() - self._started
 
     def _search_budget(self, records: Sequence[TrialRecord]) -> Budget:
         plan = self._plan
@@ -203,32 +171,3 @@ class TuneRun:
             n_references=len(plan.references),
             soak=plan.proof.soak,
         )
-
-    def _recorded(self, record: TrialRecord) -> None:
-        """What follows from each trial, whatever it was made for."""
-        records = self._store.records()
-        self._publish(records)
-        self._remember(self._plan.rules.memory.learned_from([record]))
-        self._progress.trial_ended(record, records)
-        give_up_if_hopeless(records, self._folder)
-
-    def _settle(self) -> None:
-        """Record what became of the trial that a killed tuner was in."""
-        discretion = Discretion(self._plan.rules.workload, keep_text=self._plan.rules.keep_text)
-        for record in self._store.records():
-            if record.result is not None:
-                continue
-            folder = TrialFolder.of(self._folder, record.number)
-            discretion.log(folder)
-            found = folder.result()
-            if found is None:
-                soaked = folder.soaked()
-                stopped = LaunchResult(
-                    Outcome(Kind.STOPPED, evidence="the tuner was killed during this trial"), soak=soaked
-                )
-                wall_s = 0.0 if soaked is None else soaked.seconds  # hours, maybe, of what the study may use
-                self._store.finish(replace(record, result=stopped, wall_s=wall_s))
-                self._progress.note(f"trial {record.number} was cut off when the tuner was killed")
-            else:
-                result, wall_s = found
-                self._store.finish(replace(record, result=result, wall_s=wall_s))

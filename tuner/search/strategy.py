@@ -34,16 +34,32 @@ if TYPE_CHECKING:
 _MODEL_FIRST = 10
 #: Every how many proposals is the sampler's: where the model fits, and where it does not.
 _TURNS, _TURNS_UNTRUSTED = 8, 2
-#: Measured candidates before a search may call itself done, and since the best was found.
-_LEAST_TRIALS, _SINCE_BEST = 12, 4
-#: Where other contexts have told how fast things are.
-_LEAST_TRIALS_LATER = 5
 #: Where prompts or the host count: from which trial on neighbours of the best are tried, and how often.
 _NEIGHBOURS_FROM, _NEIGHBOURS_TURNS = 6, 3
 #: An improvement that is less likely than this is not waited for.
 _LEAST_CHANCE = 0.05
 #: A model that is usually further off than this is not trusted.
 _TRUSTED_SIGMA = 0.12
+
+
+@dataclass(frozen=True, slots=True)
+class Enough:
+    """When a search may call itself done at the earliest.
+
+    Args:
+        trials: Measured candidates.
+        since_best: Of them, since the best was found.
+    """
+
+    trials: int
+    since_best: int
+
+
+FROM_NOTHING = Enough(trials=12, since_best=4)
+#: Where other contexts have told how fast things are.
+LATER = Enough(trials=5, since_best=4)
+#: Where a canary has told that what was found before still holds.
+RETUNED = Enough(trials=1, since_best=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +78,8 @@ class Search:
         gate: Predicts memory.
         bandwidths: What a decode step is expected to reach of each device, by name; None where nothing is known.
         streams: Requests at the same time.
-        before: Trials of the same rig and model at other contexts.
+        before: Trials of the same rig and model at other contexts, or with another engine.
+        enough: When it may call itself done; None for what goes with the trials of before.
     """
 
     def __init__(
@@ -73,10 +90,11 @@ class Search:
         bandwidths: Mapping[str, Bandwidth | None],
         streams: int = 1,
         before: Sequence[TrialRecord] = (),
+        enough: Enough | None = None,
     ) -> None:
         self._bound = bound
         self._gate = gate
-        self._least_trials = _LEAST_TRIALS_LATER if before else _LEAST_TRIALS
+        self._enough = enough or (LATER if before else FROM_NOTHING)
         ram = None
         if isinstance(bound.space.parameter("override-tensor"), InRam):
             ram = RamSites(bound, gate.predictor, gate.room_mib, gate.host_room_mib)
@@ -193,10 +211,10 @@ class Search:
             worthwhile: The improvement that is worth going on for, as a part of the best; 0 for any.
         """
         measured = [record for record in records if record.candidate is not None and record.may_win]
-        if worthwhile <= 0 or len(measured) < self._least_trials or not self._trusts(records):
+        if worthwhile <= 0 or len(measured) < self._enough.trials or not self._trusts(records):
             return None
         best = _best(records) or measured[0]
-        if sum(record.number > best.number for record in measured) < _SINCE_BEST:
+        if sum(record.number > best.number for record in measured) < self._enough.since_best:
             return None
         chance = self._speed.chance_of_gain(records, worthwhile, refuses)
         if chance >= _LEAST_CHANCE:

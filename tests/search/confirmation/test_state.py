@@ -401,6 +401,7 @@ def test_a_confirmation_comes_back_from_its_document() -> None:
         out=MappingProxyType({B: "crashed"}),
         over_at=5,
         ended=True,
+        closed=MappingProxyType({REF: 2}),
     )
     for one in (begun(), full):
         assert Confirmation.from_json(json.loads(json.dumps(one.to_json()))) == one
@@ -408,6 +409,8 @@ def test_a_confirmation_comes_back_from_its_document() -> None:
 
 def test_a_document_without_a_field_is_refused() -> None:
     document = begun().to_json()
+    of_before = document.pop("closed")
+    assert Confirmation.from_json(document).closed == of_before == {}
     for name in document:
         with pytest.raises(KeyError):
             Confirmation.from_json({key: value for key, value in document.items() if key != name})

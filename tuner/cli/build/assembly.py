@@ -18,6 +18,7 @@ from tuner.cli.build.launches import (
 )
 from tuner.cli.build.memory import build_knowledge
 from tuner.cli.build.offload import host_room_mib, offload_of, offload_starts
+from tuner.cli.build.recorded import recorded
 from tuner.cli.build.telling import refuse_telling
 from tuner.cli.build.workload import build_workload
 from tuner.cli.option_values import by_device
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from tuner.engine.command_line import UserFlag
     from tuner.engine.probe import Engine
     from tuner.rig.memory_facts import MemoryFacts
+    from tuner.search.strategy import Enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +205,7 @@ def assemble(
         launcher=Launcher(
             engine=engine,
             model=model,
-            watch=DeviceWatch(rig, free_reader(rig), _kernel_watch),
+            watch=DeviceWatch(rig, free_reader(rig), kernel_watch),
             environment=MappingProxyType(environment),
             extra_flags=tuple(token for flag in extra for token in flag.tokens),
             extra_names=frozenset(flag.name for flag in extra if flag.name is not None),
@@ -226,16 +228,7 @@ def assemble(
             ),
             candidate_spec=candidate_specs(context, model.n_units),
             budget=Budget(options.budget_s, options.launches),
-            search=Search(
-                bound,
-                memory,
-                bandwidths={
-                    device.name: rates.get(device.name) or decode_bandwidth(device.description)
-                    for device in rig.devices
-                },
-                streams=workload.streams,
-                before=before,
-            ),
+            search=make_search(bound, memory, rig, streams=workload.streams, before=before, rates=rates),
             worthwhile=options.worthwhile,
             seed=options.seed,
             quality_s=options.quality_s,
@@ -260,7 +253,13 @@ def assemble(
                 engine,
                 model,
                 rig,
-                study={"name": name, "space": space.name, "seed": options.seed, "created": created},
+                study={
+                    "name": name,
+                    "space": space.name,
+                    "seed": options.seed,
+                    "created": created,
+                    "options": recorded(options, current),
+                },
                 workload=workload,
                 context=context,
             )
@@ -269,6 +268,30 @@ def assemble(
         context=context,
         memory_facts=knowledge.facts,
         notes=tuple(notes),
+    )
+
+
+def make_search(
+    bound: BoundSpace,
+    memory: MemoryGate,
+    rig: Rig,
+    *,
+    streams: int,
+    before: Sequence[TrialRecord] = (),
+    enough: Enough | None = None,
+    rates: Mapping[str, Bandwidth] = MappingProxyType({}),
+) -> Search:
+    """The search of a study; see `Search`."""
+    return Search(
+        bound,
+        memory,
+        bandwidths={
+            device.name: rates.get(device.name) or decode_bandwidth(device.description)
+            for device in rig.devices
+        },
+        streams=streams,
+        before=before,
+        enough=enough,
     )
 
 
@@ -288,7 +311,8 @@ def _starts(bound: BoundSpace, rig: Rig, seed: int) -> tuple[tuple[str, Candidat
     return starts
 
 
-def _kernel_watch() -> Callable[[], bool | None]:
+def kernel_watch() -> Callable[[], bool | None]:
+    """Says, when it is asked, whether the kernel has ended a process for lack of memory since this call."""
     before = OomCounter.read()
     return lambda: OomCounter.read().killed_since(before)
 

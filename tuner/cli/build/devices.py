@@ -10,6 +10,7 @@ from tuner.cli.option_values import by_device, device_name
 from tuner.core.rig import Rig
 from tuner.engine.probe import list_devices
 from tuner.errors import RigError
+from tuner.rig.doctor_facts import read_driver
 from tuner.rig.guarded import Guarded
 from tuner.rig.lock import RigLock
 from tuner.rig.match import match_devices
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tuner.cli.build.options import TuneOptions
+    from tuner.core.rig import Device
     from tuner.engine.probe import Engine
+    from tuner.rig.nvml import NvmlReading
 
 
 def build_rig(options: TuneOptions, engine: Engine, environment: Mapping[str, str], rpc: str | None) -> Rig:
@@ -31,7 +34,9 @@ def build_rig(options: TuneOptions, engine: Engine, environment: Mapping[str, st
     if rpc is not None:
         _check_rpc_free(rpc)
     reading = read_gpus()  # before the engine is asked: its probe holds memory on every card for a moment
-    devices = match_devices(list_devices(engine, environment, rpc), reading, environment)
+    devices = _as_built_in(
+        match_devices(list_devices(engine, environment, rpc), reading, environment), reading
+    )
     names = tuple(device.name for device in devices)
     if not names:
         raise RigError(
@@ -53,6 +58,22 @@ def build_rig(options: TuneOptions, engine: Engine, environment: Mapping[str, st
         by_name = {device.name: device for device in devices}
         devices = tuple(by_name[name] for name in chosen)
     return Rig(devices, driver=reading.driver)
+
+
+def _as_built_in(devices: tuple[Device, ...], reading: NvmlReading) -> tuple[Device, ...]:
+    """With the power limit and the link of each card."""
+    cards = {card.uuid: card for card in read_driver(reading).cards if card.uuid is not None}
+    return tuple(
+        device
+        if device.uuid is None or (card := cards.get(device.uuid)) is None
+        else replace(
+            device,
+            power_limit_w=card.power_limit_w,
+            pcie_generation=card.pcie_max_generation,
+            pcie_width=card.pcie_max_width,
+        )
+        for device in devices
+    )
 
 
 def _check_rpc_free(rpc: str) -> None:

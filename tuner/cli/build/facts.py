@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 from tuner.cli.build.workload_facts import workload_facts, workload_key, workload_label
 from tuner.core.identity import Part, StudyIdentity, digest_of
+from tuner.engine.capabilities import capabilities
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +66,15 @@ def build_facts(
     """What best.json says beside the trials, in plain JSON."""
     return {
         "study": dict(study),
-        "engine": {"path": str(engine.path), "digest": engine.digest, "version": engine.version},
+        "engine": {
+            "path": str(engine.path),
+            "digest": engine.digest,
+            "version": engine.version,
+            "files": dict(engine.files),
+            "capabilities": capabilities(engine.help),
+            "help": hashlib.sha256(engine.help.text.encode()).hexdigest(),
+        },
+        "driver": rig.driver,
         "devices": [
             {
                 "name": device.name,
@@ -73,6 +83,9 @@ def build_facts(
                 "uuid": device.uuid,
                 "bus_id": device.bus_id,
                 "memory_stated": device.stated,
+                "power_limit_w": device.power_limit_w,
+                "pcie_generation": device.pcie_generation,
+                "pcie_width": device.pcie_width,
             }
             for device in rig.devices
         ],
@@ -82,6 +95,22 @@ def build_facts(
             "architecture": model.architecture,
             "size_bytes": model.size_bytes,
             "fingerprint": model.fingerprint,
+            "shape": shape_digest(model),
+            "weights_type": weights_type(model),
         },
         "workload": {**workload_facts(workload), "ctx_size": context},
     }
+
+
+def shape_digest(model: ModelFile) -> str:
+    """Equal for files of the same tensors, whatever types these have."""
+    rows = [(tensor.name, tensor.shape) for tensor in model.tensors]
+    return digest_of([model.architecture, model.n_layers, model.n_mtp_layers, sorted(rows)])
+
+
+def weights_type(model: ModelFile) -> str:
+    """The type that most of the weights have, by their bytes."""
+    sizes: dict[str, int] = {}
+    for tensor in model.tensors:
+        sizes[tensor.type_name] = sizes.get(tensor.type_name, 0) + tensor.size_bytes
+    return max(sizes, key=lambda name: (sizes[name], name))

@@ -68,6 +68,6 @@ def paired(log_ratios: Sequence[float], alpha: float) -> Interval | None:
 
 
 @cache
-def t_quantile(alpha: float, freedom: int) -> float:
+def t_quantile(alpha: float, freedom: float) -> float:
     """What Student's t with these degrees of freedom passes, on either side, with probability alpha."""
     return float(stdtrit(freedom, 1 - alpha / 2))

@@ -42,9 +42,7 @@ def leaders_of(records: Sequence[TrialRecord], out: Collection[str] = ()) -> lis
     if not ranked:
         return _given_up(records, gone)[:MOST_LEADERS]
     best = ranked[0]
-    close = [
-        one for one in ranked if one.worth >= best.worth * exp(-_CLEARLY * hypot(_sigma(one), _sigma(best)))
-    ]
+    close = [one for one in ranked if is_close(one, best)]
     leaders = close[:MOST_LEADERS]
     if best.goal.objective is Objective.THROUGHPUT:
         # whether drafts pay with all slots busy is asked of launches that are compared, not of the search
@@ -52,6 +50,11 @@ def leaders_of(records: Sequence[TrialRecord], out: Collection[str] = ()) -> lis
         if plain is not None and plain not in leaders:
             leaders = [*leaders[: MOST_LEADERS - 1], plain]
     return leaders
+
+
+def is_close(one: TrialRecord, best: TrialRecord) -> bool:
+    """Whether a configuration is not clearly worse than another, by a launch of each."""
+    return one.worth >= best.worth * exp(-_CLEARLY * hypot(_sigma(one), _sigma(best)))
 
 
 def _given_up(records: Sequence[TrialRecord], gone: Collection[str]) -> list[TrialRecord]:

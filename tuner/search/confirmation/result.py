@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tuner.core.launch import PREVIOUS, trial_key
 from tuner.core.options import BASE_OPTIONS
 from tuner.core.trial import best_of
 from tuner.search.confirmation.state import gone_of, launches_of, scores_of, standing_now
@@ -84,6 +85,7 @@ def result_of(confirmation: Confirmation, records: Sequence[TrialRecord]) -> Res
 
     references = [reference for reference in plan.references if reference not in confirmation.out]
     may_not_win = {record.key for record in launched if record.score is not None and not record.may_win}
+    may_not_win.add(trial_key(None, PREVIOUS))  # it ran on what there was before
     faster = {
         reference: interval.ratio
         for reference in references

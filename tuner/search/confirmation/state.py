@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tuner.core.trial import TrialRecord
 
 
+_COMPARED = frozenset({Purpose.CONFIRM, Purpose.CANARY})
+
+
 @dataclass(frozen=True, slots=True)
 class Confirmation:
     """What was settled when it began, and what has happened that no trial says."""
@@ -31,6 +34,8 @@ class Confirmation:
     over_at: int | None = None
     """Blocks that were complete when its time was over; None where it was not."""
     ended: bool = False
+    closed: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Arms that take part in so many blocks only; what they measured there counts."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `from_json` is the inverse."""
@@ -44,6 +49,7 @@ class Confirmation:
             "out": dict(self.out),
             "over_at": self.over_at,
             "ended": self.ended,
+            "closed": dict(self.closed),
         }
 
     @classmethod
@@ -66,6 +72,7 @@ class Confirmation:
             out=MappingProxyType(dict(document["out"])),
             over_at=document["over_at"],
             ended=document["ended"],
+            closed=MappingProxyType(dict(document.get("closed", {}))),  # older studies have none
         )
 
 
@@ -90,7 +97,7 @@ def launches_of(confirmation: Confirmation, records: Sequence[TrialRecord]) -> l
     return [
         record
         for record in records
-        if record.errand.purpose is Purpose.CONFIRM and record.errand.round == confirmation.round
+        if record.errand.purpose in _COMPARED and record.errand.round == confirmation.round
     ]
 
 
@@ -148,7 +155,7 @@ def _walked(
     for look in looks(plan.blocks):
         for block in range(previous, look):
             for arm in order_of(still_open, block):
-                if arm in confirmation.out:
+                if arm in confirmation.out or block >= confirmation.closed.get(arm, plan.blocks):
                     continue
                 step = _in_block(arm, block, plan, rows)
                 if step is not None:

@@ -51,7 +51,7 @@ def trials_of(records: Sequence[TrialRecord], rows_of: Callable[[Sequence[Candid
         records: All trials.
         rows_of: Candidates as vectors.
     """
-    kept = [(r, r.candidate, _rates(r, records)) for r in records]
+    kept = [(r, r.candidate, rates_of(r, records)) for r in records]
     usable = [(r, candidate, rates) for r, candidate, rates in kept if candidate is not None and rates]
     candidates = tuple(candidate for _, candidate, _ in usable)
     rows = rows_of(candidates)
@@ -71,7 +71,7 @@ def trials_of(records: Sequence[TrialRecord], rows_of: Callable[[Sequence[Candid
     )
 
 
-def _rates(record: TrialRecord, records: Sequence[TrialRecord]) -> tuple[float, float] | None:
+def rates_of(record: TrialRecord, records: Sequence[TrialRecord]) -> tuple[float, float] | None:
     """Tokens a second of a trial, in all and of generating alone; None where nothing says.
 
     Of one that was given up, by the prompts that it shares with the best then.
