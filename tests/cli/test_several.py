@@ -176,6 +176,15 @@ def test_the_best_json_is_the_one_of_the_winner_of_all(made: Made) -> None:
     assert json.loads(exported.stdout)["winner"] == best["winner"]
 
 
+def test_a_retune_finds_the_study_of_the_winner_and_the_history_knows_all(made: Made) -> None:
+    command = made.several.command
+    checked = command.run("retune", str(command.study / "best.json"), "--check")
+    assert checked.code == 0, checked
+    history = command.run("show", "mine", "--history", "--results", str(command.results))
+    for tok_s in {f"{row['score_tok_s']:.1f}" for row in made.several.table()["rows"]}:
+        assert tok_s in history.stdout
+
+
 def test_show_prints_the_table_and_each_study_of_it(made: Made) -> None:
     command = made.several.command
     shown = command.run("show", "mine", "--results", str(command.results))

@@ -12,6 +12,7 @@ import typer
 from tuner.cli.build.assembly import Assembly, assemble
 from tuner.cli.build.cells import cells_of, study_of_several
 from tuner.cli.dates import now
+from tuner.cli.history import remember_best
 from tuner.cli.progress import LineProgress
 from tuner.cli.racer import StudyRacer
 from tuner.cli.screen import several_screen
@@ -72,15 +73,18 @@ def run_several(
                 for cell, assembly in zip(cells, assemblies, strict=True)
             ]
             race = _race(racers, folder, interrupts, options)
-            interrupted = Several(
-                race,
-                blocks=options.confirm_blocks,
-                soak=options.soak,
-                endure_s=options.endure_s,
-                worthwhile=options.worthwhile,
-            ).run()
             table = SeveralTable(folder, racers)
-            table.write(race)
+            try:
+                interrupted = Several(
+                    race,
+                    blocks=options.confirm_blocks,
+                    soak=options.soak,
+                    endure_s=options.endure_s,
+                    worthwhile=options.worthwhile,
+                ).run()
+            finally:  # what there is so far, before why it ends
+                table.write(race)
+            _remember(racers)
             say("")
             say(table.text(race))
             say(f"Written: {folder / TABLE}, {folder / TABLE_TEXT}")
@@ -88,6 +92,14 @@ def run_several(
                 raise typer.Exit(128 + interrupts.received)
             if table.winner(race) is None:
                 raise typer.Exit(NOTHING_MEASURED)
+
+
+def _remember(racers: Sequence[StudyRacer]) -> None:
+    """Keep with the rig what is best now with each engine and file."""
+    for racer in racers:
+        best = racer.best()
+        if best is not None:
+            remember_best(best, racer.assembly.rig, racer.assembly.memory_facts.path.parent)
 
 
 def _race(
