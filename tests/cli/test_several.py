@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support.fake_builds import Q4_BYTES, Q8_BYTES, build, model
-from tests.support.tuner_command import TunerCommand, assert_refused
+from tests.support.tuner_command import ROOT, TunerCommand, assert_refused, lives
+from tuner.core.outcome import Kind
 from tuner.core.trial import Purpose, searched
 from tuner.report.best import check_best
 from tuner.study import StudyStore
@@ -199,6 +202,41 @@ def test_the_same_command_again_launches_nothing(made: Made) -> None:
     assert command.run(*made.words).code == 0
     assert len(command.launches()) == launches
     assert {**made.several.table(), "date": before["date"]} == before
+
+
+def test_a_killed_run_goes_on_where_it_was_and_measures_nothing_twice(several: Several) -> None:
+    """In the middle of the second study's turn; its server is ended first."""
+    command = several.command
+    words = several.words("--launches", "12", models=(several.q8,))
+    second = command.study / "new-M-Q8_0" / "trials" / "2" / "process.json"
+    with (several.folder / "tuner.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tuner", *words],
+            cwd=ROOT,
+            env=command.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        command.wait_until(lambda: second.exists() or process.poll() is not None)
+    finally:
+        process.kill()
+        process.wait(60)
+    before = {name: len(several.records(name)) for name in ("old-M-Q8_0", "new-M-Q8_0")}
+    ended = command.run(*words)
+    assert ended.code == 0, ended
+    assert not any(lives(event) for event in command.launches())
+    for name, count in before.items():
+        records = several.records(name)
+        assert len(records) >= count
+        counted = [
+            one.key for one in searched(records) if one.outcome and one.outcome.kind is not Kind.STOPPED
+        ]
+        assert len(set(counted)) == len(counted)
+    made = [one for name in before for one in searched(several.records(name))]
+    stopped = sum(one.outcome is not None and one.outcome.kind is Kind.STOPPED for one in made)
+    assert (len(made) - stopped, stopped <= 1) == (12, True)
 
 
 # --- who is out, and who cannot be compared

@@ -220,6 +220,14 @@ def test_the_users_command_is_compared_too(played: PlayedRaces) -> None:
     assert interval.ratio == pytest.approx(50.2 / 20, rel=0.02)
 
 
+def test_the_users_command_is_compared_although_its_engine_is_out(played: PlayedRaces) -> None:
+    race = played(PlayedRacer("old", SLOW, has_users=True), PlayedRacer("a", FAST), PlayedRacer("b", AS_FAST))
+    result = race.go(20, blocks=2)
+    assert race.kept[-1].gone == {"old"}
+    assert of(race, Purpose.COMPARE).count("old") == 2
+    assert side_by_side(result).versus("a", YOURS) is not None
+
+
 @pytest.mark.parametrize(("blocks", "names"), [(0, "ab"), (4, "a")])
 def test_there_is_no_comparison_without_confirmation_or_with_one_alone(
     played: PlayedRaces, blocks: int, names: str

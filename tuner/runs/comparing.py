@@ -92,7 +92,7 @@ class Comparing:
         if self._blocks < LEAST_BLOCKS or len(contenders) < LEAST_BLOCKS:
             return False
         ranked = sorted(contenders, key=self._speed, reverse=True)
-        yours = [Arm(one.name, key) for one in race.left if (key := one.users_command()) is not None]
+        yours = [Arm(one.name, key) for one in race.racers if (key := one.users_command()) is not None]
         left = race.left_s
         many, blocks = affordable(
             [self._expected_s(contenders[name]) for name in ranked],
