@@ -74,7 +74,7 @@ class Notifier:
         """Run the command when what is inside has ended, however it ends, if it had started.
 
         Args:
-            result: The JSON that is told: of a study or of a ladder.
+            result: The JSON that is told: of a study, of a ladder or of a race.
         """
         finish = Finish()
         try:

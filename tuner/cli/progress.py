@@ -23,10 +23,20 @@ if TYPE_CHECKING:
 
 
 class LineProgress:
-    """Says what happens, line by line."""
+    """Says what happens, line by line.
 
-    def __init__(self, say: Callable[[str], None], budget: Budget, used_before_s: float) -> None:
+    Args:
+        say: Prints a line.
+        budget: What may be used.
+        used_before_s: Seconds of it that earlier runs have used.
+        name: Of the study, where there are several; empty where there is one.
+    """
+
+    def __init__(
+        self, say: Callable[[str], None], budget: Budget, used_before_s: float, *, name: str = ""
+    ) -> None:
         self._say = say
+        self._name = f"{name}: " if name else ""
         self._budget = budget
         self._used_before_s = used_before_s
         self._started = time.monotonic()
@@ -35,13 +45,13 @@ class LineProgress:
 
     def note(self, text: str) -> None:
         """Something that a reader of the run should know."""
-        self._say(text)
+        self._say(f"{self._name}{text}")
 
     def trial_begins(self, number: int, spec: LaunchSpec, why: str) -> None:
         """A launch is about to be made."""
         best = f", best {self._best}" if self._best else ""
         reason = f"  ({why})" if why != "reference" else ""
-        self._say(f"[{number:3d}] {self._clock()}{best}: {spec.label}{reason}")
+        self._say(f"[{number:3d}] {self._clock()}{best}: {self._name}{spec.label}{reason}")
 
     def sample(self, sample: Sample) -> None:
         """A request was answered: nothing is said, the trial's line says it all."""
@@ -63,7 +73,7 @@ class LineProgress:
             parts.append(f"acceptance {rates.acceptance:.0%}")
         if outcome is not None and not outcome.policy.may_win:
             parts.append(f"{outcome.kind}: {outcome.evidence[:120]}")
-        if record.errand.purpose in {Purpose.CONFIRM, Purpose.CANARY}:
+        if record.errand.purpose is not Purpose.SEARCH:
             self._say("      " + ", ".join(parts))
             return
         best = best_of(records)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tuner.cli.history import history_table
 from tuner.cli.result_table import summary, trials_table
-from tuner.cli.study_folder import DATABASE, LADDER_TABLE, find_ladder, find_study, read_retuned
+from tuner.cli.study_folder import DATABASE, find_study, find_table, read_retuned
 from tuner.core.candidate import format_value
 from tuner.core.rig import device_identity
 from tuner.errors import StudyError, UsageError
@@ -45,7 +45,7 @@ def show(
         typer.Option(metavar="DIR", help="Where what rigs have taught is kept; default: your data folder."),
     ] = None,
 ) -> None:
-    """Show the trials of a study, its winner and its references; of a ladder, its table.
+    """Show the trials of a study, its winner and its references; of a ladder, or several engines, the table.
 
     Two results are compared where rig, model and workload are the same.
     """
@@ -61,9 +61,9 @@ def show(
             raise UsageError("--csv: of one study, not of two")
         show_comparison(study, other, results)
         return
-    ladder = find_ladder(study, results)
-    if ladder is not None and not csv:
-        typer.echo((ladder / LADDER_TABLE).read_text(encoding="utf-8"), nl=False)
+    table = find_table(study, results)
+    if table is not None and not csv:
+        typer.echo(table.read_text(encoding="utf-8"), nl=False)
         return
     folder = find_study(study, results)
     if csv:

@@ -19,10 +19,11 @@ REGRESSION = "regression.md"
 LADDER = "ladder.json"
 LADDER_TABLE = "ladder.md"
 TABLE = "table.json"
+TABLE_TEXT = "table.md"
 
 
 def find_study(study: str, results: Path) -> Path:
-    """The folder of a study: a path, or a name in the results folder.
+    """The folder of a study: a path, or a name in the results folder; of several engines and files, the winner's.
 
     Raises:
         StudyError: There is none.
@@ -30,9 +31,28 @@ def find_study(study: str, results: Path) -> Path:
     for folder in (Path(study), results / study):
         if (folder / DATABASE).is_file():
             return folder
-    known = sorted(path.parent.name for path in results.glob(f"*/{DATABASE}")) if results.is_dir() else []
+        winner = _winner_of(folder / TABLE)
+        if winner is not None and (folder / winner / DATABASE).is_file():
+            return folder / winner
+    found = [*results.glob(f"*/{DATABASE}"), *results.glob(f"*/{TABLE}")] if results.is_dir() else []
+    known = sorted({path.parent.name for path in found})
     there = f"studies in {results}: {', '.join(known)}" if known else f"{results} holds no study"
     raise StudyError(f"{study}: no study there; {there}")
+
+
+def find_table(study: str, results: Path) -> Path | None:
+    """The table of a ladder of contexts, or of several engines and files; None where that is neither."""
+    folders, names = (Path(study), results / study), (LADDER_TABLE, TABLE_TEXT)
+    return next((folder / name for folder in folders for name in names if (folder / name).is_file()), None)
+
+
+def _winner_of(table: Path) -> str | None:
+    """The study that a table of engine by file says is the winner; None where it says none, or cannot be read."""
+    try:
+        winner = json.loads(table.read_text(encoding="utf-8"))["winner"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return winner if isinstance(winner, str) else None
 
 
 def find_ladder(study: str, results: Path) -> Path | None:

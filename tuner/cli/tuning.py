@@ -128,29 +128,13 @@ def run_study(
     Raises:
         TunerError: The run cannot go on.
     """
-    folder = assembly.study_folder
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ResultsError(f"{folder} cannot be made: {error.strerror or error}") from error
-    store = StudyStore.for_run(folder / DATABASE, assembly.identity, assembly.facts)
-    keep_help(folder, assembly.engine.help)
+    folder, store = assembly.study_folder, open_store(assembly)
     before = store.records()
     if before:
         typer.echo(f"Going on with {folder}: {len(before)} trials are recorded.")
-    run = TuneRun(
-        assembly.plan,
-        store=store,
-        folder=folder,
-        launcher=assembly.launcher,
-        monitor=RigMonitor(assembly.rig, cool_to_c=cool_to_c),
-        progress=LineProgress(
-            say, assembly.plan.budget, used_before_s=sum(record.wall_s for record in before)
-        ),
-        interrupts=interrupts,
-        publish=_publisher(store, folder / BEST, notifier),
-        remember=memory_keeper(assembly.memory_facts),
-    )
+    used_before_s = sum(record.wall_s for record in before)
+    progress = LineProgress(say, assembly.plan.budget, used_before_s=used_before_s)
+    run = tune_run(assembly, store, progress, interrupts, cool_to_c=cool_to_c, notifier=notifier)
     try:
         ending = run.run()
     except TunerError:
@@ -162,6 +146,46 @@ def run_study(
     if best is not None:
         remember_best(best, assembly.rig, assembly.memory_facts.path.parent)
     return ending, store
+
+
+def open_store(assembly: Assembly) -> StudyStore:
+    """The study on disk, which is made where there is none.
+
+    Raises:
+        ResultsError: Its folder cannot be made.
+        StudyError: It cannot be made or read, or was made with something else.
+    """
+    folder = assembly.study_folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResultsError(f"{folder} cannot be made: {error.strerror or error}") from error
+    store = StudyStore.for_run(folder / DATABASE, assembly.identity, assembly.facts)
+    keep_help(folder, assembly.engine.help)
+    return store
+
+
+def tune_run(
+    assembly: Assembly,
+    store: StudyStore,
+    progress: LineProgress,
+    interrupts: SignalInterrupts,
+    *,
+    cool_to_c: int | None,
+    notifier: Notifier,
+) -> TuneRun:
+    """A run over a study, by its plan."""
+    return TuneRun(
+        assembly.plan,
+        store=store,
+        folder=assembly.study_folder,
+        launcher=assembly.launcher,
+        monitor=RigMonitor(assembly.rig, cool_to_c=cool_to_c),
+        progress=progress,
+        interrupts=interrupts,
+        publish=_publisher(store, assembly.study_folder / BEST, notifier),
+        remember=memory_keeper(assembly.memory_facts),
+    )
 
 
 def keep_help(folder: Path, help_text: HelpText) -> None:
