@@ -11,13 +11,15 @@ from tuner.cli.study_folder import DATABASE, LADDER, TABLE
 from tuner.core.assignment.splits import Splits
 from tuner.core.memory.learned import Learned
 from tuner.core.memory.predict import Predictor
-from tuner.core.rig import Device
+from tuner.core.rig import Device, device_identity
 from tuner.engine.gguf import read_model
 from tuner.errors import ModelError
 from tuner.importances import importances
 from tuner.report.headline import winning
 from tuner.report.view.inputs import ReportInputs
+from tuner.report.view.slots import BuildPoint
 from tuner.report.view.walls import walls_of_modes
+from tuner.rig.history import History
 from tuner.runs.trial_folder import TrialFolder
 from tuner.search.memory_gate import MemoryGate
 from tuner.study import StudyStore
@@ -28,12 +30,13 @@ if TYPE_CHECKING:
     from tuner.core.trial import TrialRecord
 
 
-def report_inputs(folder: Path, *, with_walls: bool = True) -> ReportInputs:
+def report_inputs(folder: Path, *, with_walls: bool = True, facts_folder: Path | None = None) -> ReportInputs:
     """Read a study.
 
     Args:
         folder: The study's; a run may be going on with it.
         with_walls: Whether it is worked out where the cards are full and what lies where, for a second or two.
+        facts_folder: Where what rigs have taught is kept; the user's data folder if None.
 
     Raises:
         StudyError: It cannot be read.
@@ -62,6 +65,7 @@ def report_inputs(folder: Path, *, with_walls: bool = True) -> ReportInputs:
         walls=None if known is None else walls_of_modes(records, confirmation, needs, *known),
         ladder=_ladder_of(folder),
         engines=_engines_of(folder),
+        builds=_builds_of(store, facts_folder),
         running=is_running(folder),
     )
 
@@ -73,6 +77,34 @@ def is_running(folder: Path) -> bool:
     from tuner.rig.lock import holder_of  # noqa: PLC0415 - file locks are Linux's
 
     return holder_of(str(folder.resolve())) is not None
+
+
+def _builds_of(store: StudyStore, facts_folder: Path | None) -> tuple[BuildPoint, ...]:
+    """What was best on the study's rig when, with the same model, context and workload; nothing before its end."""
+    facts = store.facts
+    identity = tuple(
+        device_identity(row["uuid"], row["name"], row["description"]) for row in facts["devices"]
+    )
+    entries = History(identity, facts_folder).load().entries
+    study = facts["study"]
+    own = next(
+        (one for one in entries if (one.study, one.created) == (study["name"], study["created"])), None
+    )
+    if own is None:
+        return ()
+    alike = (own.model_fingerprint, own.context, own.workload)
+    return tuple(
+        BuildPoint(
+            one.date,
+            f"{one.engine_version.removeprefix('version: ')} [{one.engine_digest[:8]}]",
+            one.score_tok_s,
+            None,
+            None,
+            one.configuration,
+        )
+        for one in entries
+        if (one.model_fingerprint, one.context, one.workload) == alike and one.score_tok_s is not None
+    )
 
 
 def _ladder_of(folder: Path) -> Mapping[str, Any] | None:
