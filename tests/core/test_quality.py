@@ -142,6 +142,15 @@ def test_only_places_that_both_know_are_compared() -> None:
     assert loss(places("abc"), Probe((), 0.0)) is None
 
 
+def test_deep_places_behind_another_text_are_other_places() -> None:
+    reference, other = places("abfgh", deep="fgh"), places("abfgh", 0.01, deep="fgh", f=0.3, g=0.3, h=0.3)
+    found = loss(reference, replace(other, deep_characters=reference.deep_characters + 2000))
+    assert found is not None
+    assert found.positions == 2
+    assert found.deep_kl_nats is None
+    assert found.worst_kl_nats == pytest.approx(0.01, rel=0.01)
+
+
 def test_a_reference_that_differs_from_itself_allows_more() -> None:
     assert bound_nats(0.0) == bound_nats(BOUND_NATS / 4) == BOUND_NATS
     assert bound_nats(0.01) == pytest.approx(0.04)
@@ -185,11 +194,24 @@ losses = st.builds(
 @PROPERTY
 @given(
     st.builds(
-        Quality, st.none() | losses, nats, nats, st.none() | st.floats(0, 1), nats, st.none() | st.text()
+        Quality,
+        st.none() | losses,
+        nats,
+        nats,
+        st.none() | st.floats(0, 1),
+        nats,
+        st.none() | st.text(),
+        st.none() | losses,
     )
 )
 def test_a_quality_survives_json(quality: Quality) -> None:
     assert Quality.from_json(quality.to_json()) == quality
+
+
+def test_a_quality_of_a_study_of_one_file_reads_as_before() -> None:
+    quality = Quality(None, BOUND_NATS, 0.0, None, 1.5)
+    before = {name: value for name, value in quality.to_json().items() if name != "to_largest"}
+    assert Quality.from_json(before) == quality
 
 
 @pytest.mark.parametrize("document", [{}, {"positions": [{}], "seconds": 1, "deep_characters": 0}, []])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.checked_commands import NEW, OLD, findings, said
+from tests.support.checked_commands import NEW, OLD
 from tests.support.strategies import PROPERTY, option_sets
 from tuner.core.candidate import format_value
 from tuner.engine.changed_command import changed, set_options, words_of
@@ -70,23 +70,12 @@ def test_option_that_the_engine_lacks_is_left_out() -> None:
 # --- what this engine does not know
 
 
-def test_flag_that_is_gone_is_written_as_it_would_be_today() -> None:
-    assert words("llama-server --draft-max 8 --no-mmap -c 1") == "--spec-draft-n-max 8 --load-mode none -c 1"
-
-
-def test_flag_that_is_gone_for_good_or_unknown_is_left_out() -> None:
+def test_flag_that_is_gone_or_unknown_is_left_out() -> None:
     assert words("llama-server -cd 4096 --frobnicate -c 1") == "-c 1"
 
 
 def test_stray_words_are_left_out() -> None:
     assert words("llama-server -c 8192 stray") == "-c 8192"
-
-
-def test_result_has_no_finding_of_a_wrong_flag() -> None:
-    mended = words("llama-server -m m.gguf -c 8192 -np 1 --draft-max 8 --frobnicate stray")
-    assert said(findings(f"llama-server {mended}")) == said(
-        findings("llama-server -m m.gguf -c 8192 -np 1 --spec-draft-n-max 8")
-    )
 
 
 @PROPERTY

@@ -61,6 +61,24 @@ def test_sampling_numbers_are_those_that_were_meant(tmp_path: Path) -> None:
     }
 
 
+def test_files_with_the_same_tokens_have_one_vocabulary(tmp_path: Path) -> None:
+    """Whatever else they say, and wherever in the file it stands: a quantisation of a model is comparable with it."""
+    tokens = [f"token{n}" for n in range(2000)]
+
+    def vocabulary(name: str, tokens: list[str] | None, **numbers: Value) -> str:
+        metadata: Metadata = model_metadata("llama", **numbers)
+        if tokens is not None:
+            metadata["tokenizer.ggml.tokens"] = tokens
+        return read_model(write_gguf(tmp_path / name, metadata)).vocabulary
+
+    one = vocabulary("q8.gguf", tokens)
+    assert one
+    assert vocabulary("q4.gguf", tokens, block_count=3, context_length=8192) == one
+    assert vocabulary("longer.gguf", [*tokens, "more"]) != one
+    assert vocabulary("other.gguf", [*tokens[1:], tokens[0]]) != one
+    assert not vocabulary("without.gguf", None)
+
+
 # --- which layers have a KV cache
 
 

@@ -1,15 +1,17 @@
-"""What is read out of the help texts of two real builds."""
+"""What is read out of the help texts of five real builds."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.support.fake_llama.builds import BUILDS
 from tuner.core.options import OPTIONS
 from tuner.engine.help_text import HelpText
+from tuner.engine.known_builds import known_build, known_builds
 
-NEW, OLD = (HelpText(BUILDS[build].help_text()) for build in ("11434", "9246"))
-BOTH = pytest.mark.parametrize("help_text", [NEW, OLD], ids=["11434", "9246"])
+NEW, OLD = known_build(11434).help, known_build(9246).help
+EVERY = pytest.mark.parametrize(
+    "help_text", [pytest.param(one.help, id=str(one.number)) for one in known_builds()]
+)
 KV_TYPES = set("f32 f16 bf16 q8_0 q4_0 q4_1 iq4_nl q5_0 q5_1".split())
 
 
@@ -23,7 +25,7 @@ def test_options_that_came_later_are_missing_in_the_old_build() -> None:
     assert OLD.option("load-mode") is None
 
 
-@BOTH
+@EVERY
 @pytest.mark.parametrize(
     ("short", "name"),
     [
@@ -54,7 +56,7 @@ def test_any_spelling_leads_to_one_name(help_text: HelpText, short: str, name: s
     assert help_text.canonical(short) == name
 
 
-@BOTH
+@EVERY
 @pytest.mark.parametrize("flag", ["--draft", "--draft-max", "--draft-min", "--spec-ngram-size-n"])
 def test_removed_flags_are_listed_but_not_offered(help_text: HelpText, flag: str) -> None:
     listed = [entry for entry in help_text.entries if flag in entry.spellings]
@@ -63,7 +65,7 @@ def test_removed_flags_are_listed_but_not_offered(help_text: HelpText, flag: str
     assert help_text.canonical(flag) is None
 
 
-@BOTH
+@EVERY
 @pytest.mark.parametrize(
     ("name", "allowed"),
     [
@@ -110,7 +112,7 @@ def test_values_are_allowed_as_far_as_the_help_lists_them(
     assert (NEW.allows(name, value), OLD.allows(name, value)) == (new, old)
 
 
-@BOTH
+@EVERY
 def test_switches_take_no_value_and_know_their_negation(help_text: HelpText) -> None:
     negations = {
         "kv-unified": "--no-kv-unified",
@@ -125,7 +127,7 @@ def test_switches_take_no_value_and_know_their_negation(help_text: HelpText) -> 
         assert entry.negation == negation
 
 
-@BOTH
+@EVERY
 def test_descriptions_are_joined_and_are_no_entries(help_text: HelpText) -> None:
     entry = help_text.option("ctx-size")
     assert entry is not None
@@ -135,7 +137,7 @@ def test_descriptions_are_joined_and_are_no_entries(help_text: HelpText) -> None
         assert all(spelling.startswith("-") for spelling in one.spellings)
 
 
-@BOTH
+@EVERY
 def test_no_flag_of_a_build_is_overlooked(help_text: HelpText) -> None:
     """Compared with the table of the fake server, which is read by other code."""
     from tests.support.fake_llama.options import parse_help
@@ -146,6 +148,80 @@ def test_no_flag_of_a_build_is_overlooked(help_text: HelpText) -> None:
     for option in table.options:
         entry = help_text.entry(option.positive[0])
         assert entry is None or entry.takes_value == (option.value_count > 0), option.name
+
+
+@pytest.mark.parametrize(
+    ("number", "lacks", "kinds"),
+    [
+        (9095, {"load-mode", "n-cpu-ffn", "spec-draft-sampling", "spec-draft-backend-sampling"}, set()),
+        (
+            9246,
+            {"load-mode", "n-cpu-ffn", "spec-draft-sampling", "spec-draft-backend-sampling"},
+            {"draft-simple", "draft-eagle3", "draft-mtp"},
+        ),
+        (
+            10001,
+            {"load-mode", "n-cpu-ffn", "spec-draft-sampling"},
+            {"draft-simple", "draft-eagle3", "draft-mtp", "draft-dflash"},
+        ),
+        (
+            10435,
+            {"n-cpu-ffn", "spec-draft-sampling"},
+            {"draft-simple", "draft-eagle3", "draft-mtp", "draft-dflash", "draft-dspark"},
+        ),
+        (11434, set(), {"draft-simple", "draft-eagle3", "draft-mtp", "draft-dflash", "draft-dspark"}),
+    ],
+)
+def test_what_a_build_can_do_is_read_from_its_help(number: int, lacks: set[str], kinds: set[str]) -> None:
+    help_text = known_build(number).help
+    assert {name for name in OPTIONS if help_text.spelling(name) is None} == lacks
+    entry = help_text.option("spec-type")
+    assert entry is not None
+    assert {kind for kind in entry.allowed if kind.startswith("draft-")} == kinds
+    assert help_text.allows("split-mode", "tensor")
+
+
+@pytest.mark.parametrize(
+    ("number", "defaults"),
+    [
+        (9095, {"spec-draft-n-max": "16", "spec-draft-p-min": "0.75", "timeout": "600"}),
+        (9246, {"spec-draft-n-max": "3", "spec-draft-p-min": "0.00", "timeout": "600"}),
+        (10001, {"timeout": "3600", "flash-attn": "auto", "kv-offload": "enabled"}),
+        (11434, {"load-mode": "auto", "fit-target": "1024", "spec-draft-device": "follows --device"}),
+    ],
+)
+def test_default_is_what_the_help_states(number: int, defaults: dict[str, str]) -> None:
+    for name, value in defaults.items():
+        entry = known_build(number).help.option(name)
+        assert entry is not None
+        assert entry.default == value, name
+
+
+def test_default_that_is_a_list_is_read_whole() -> None:
+    entry = NEW.option("samplers")
+    assert entry is not None
+    assert entry.default == "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature"
+
+
+def test_variables_are_those_of_flags_that_are_still_there() -> None:
+    assert NEW.variables["LLAMA_ARG_CTX_SIZE"].spellings == ("-c", "--ctx-size")
+    assert "LLAMA_ARG_DRAFT_MAX" in NEW.text
+    assert "LLAMA_ARG_DRAFT_MAX" not in NEW.variables
+    assert OLD.variables["LLAMA_LOG_FILE"].spellings == ("--log-file",)
+
+
+def test_flag_of_two_values_is_told_from_one() -> None:
+    entry = known_build(9095).help.entry("--spec-replace")
+    assert entry is not None
+    assert entry.n_values == 2
+    assert [NEW.entries[at].n_values for at in (0, 2)] == [0, 0]
+
+
+def test_tools_that_can_be_named_are_listed() -> None:
+    entry = OLD.option("tools")
+    assert entry is not None
+    assert {"all", "apply_diff", "get_datetime"} <= entry.allowed
+    assert "note" not in entry.allowed
 
 
 def test_a_text_that_is_no_help_lists_nothing() -> None:

@@ -174,7 +174,7 @@ def test_default_that_no_flag_can_set_is_told() -> None:
     (change,) = moved("-c 1 -lzm off", 10435).changes
     assert change.kind is DIFFERS
     assert str(change) == (
-        "--reasoning-preserve: the default was template default and is enabled; no flag says what it was"
+        "--reasoning-preserve: the default was 'template default' and is enabled; no flag sets it to what it was"
     )
     assert moved("--reasoning-preserve -lzm off", 10435).changes == ()
 

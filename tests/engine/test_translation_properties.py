@@ -14,6 +14,7 @@ from tuner.core.options import OPTIONS
 from tuner.engine.checked_command import flags_of
 from tuner.engine.command_line import can_write, option_flags
 from tuner.engine.findings.words import takes
+from tuner.engine.flag_history import VARIABLE_CHANGES
 from tuner.engine.known_builds import known_builds
 from tuner.engine.translation import translate, translate_options
 from tuner.engine.user_command import option_value
@@ -66,6 +67,27 @@ def test_all_of_a_translated_command_is_listed_by_the_help_of_its_build(
         assert refused(translate(joined(flags), old.help, new.help, environment), new) == []
 
     holds()
+
+
+gone_variables = st.dictionaries(
+    st.sampled_from([change.old for change in VARIABLE_CHANGES]).flatmap(
+        lambda name: st.sampled_from([name, name.replace("_ARG_", "_ARG_NO_")])
+    ),
+    st.sampled_from(["1", "0", "on", "maybe", ""]),
+    max_size=3,
+)
+
+
+@MANY
+@given(st.sampled_from(BUILDS), st.sampled_from(BUILDS), gone_variables)
+def test_variables_of_any_age_are_those_of_the_build_or_gone(
+    old: KnownBuild, new: KnownBuild, environment: dict[str, str]
+) -> None:
+    translation = translate((), old.help, new.help, environment)
+    assert refused(translation, new) == []
+    before = " ".join(change.before for change in translation.changes)
+    for name, value in environment.items():
+        assert translation.environment.get(name) == value or name in before
 
 
 @pytest.mark.parametrize("build", BUILDS, ids=lambda build: str(build.number))

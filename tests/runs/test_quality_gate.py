@@ -16,7 +16,7 @@ from tuner.core.options import BASE_OPTIONS, Value
 from tuner.core.outcome import MEASURED, Kind, Phase
 from tuner.core.quality import BOUND_NATS, Quality
 from tuner.prompts.passages import filler
-from tuner.runs.quality_gate import QualityGate, is_plain
+from tuner.runs.quality_gate import QualityGate, is_plain, reference_probe
 from tuner.runs.trial_folder import TrialFolder
 from tuner.runs.works.benchmark import Benchmark
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tuner.core.quality import NextToken
+    from tuner.core.quality import NextToken, Probe
     from tuner.core.trial import TrialRecord
     from tuner.core.workload import Prompt, Workload
 
@@ -450,3 +450,52 @@ def test_a_look_that_was_cut_off_before_it_began_compares_no_place(study: Study)
     assert result.outcome.kind is Kind.DEGRADED
     assert quality_of(result).loss is None
     assert quality_of(result).seconds == 0
+
+
+# --- the largest of several files
+
+
+def largest(folder: Path, server: PlayedServer | None = None) -> Probe:
+    """What another study's plain reference says."""
+    folder.mkdir()
+    other = Study(folder)
+    other.launch(DEFAULT, server)
+    probe = reference_probe(other.records, folder)
+    assert probe is not None
+    return probe
+
+
+def test_every_launch_is_compared_with_the_largest_file_too_and_judged_by_its_own_reference(
+    tmp_path: Path, study: Study
+) -> None:
+    study.gate = QualityGate(600.0, WORKLOAD, tmp_path, largest=largest(tmp_path / "largest"))
+    smaller = study.launch(DEFAULT, PlayedServer(off_nats=0.05))
+    with_small_cache = study.launch(TENSOR, PlayedServer(off_nats=0.05))
+    for result in (smaller, with_small_cache):
+        assert passed(result)  # 0.05 nats off the largest file are what the file costs
+        found = quality_of(result).to_largest
+        assert found is not None
+        assert found.judged_nats == pytest.approx(0.05, rel=0.01)
+    assert quality_of(smaller).loss is None
+    assert nats_of(with_small_cache) == 0.0
+
+
+def test_it_is_asked_as_deep_as_the_largest_file_was(tmp_path: Path, study: Study) -> None:
+    """However much faster or slower it reads: deep places behind another text could not be compared."""
+    probe = largest(tmp_path / "largest", PlayedServer(prompt_tok_s=20.0))
+    assert probe.deep_characters > 0
+    study.gate = QualityGate(600.0, WORKLOAD, tmp_path, largest=probe)
+    result = study.launch(DEFAULT, PlayedServer(prompt_tok_s=2000.0, deep_off_nats=0.2))
+    found = quality_of(result).to_largest
+    assert found is not None
+    assert found.deep_kl_nats == pytest.approx(0.2, rel=0.01)
+    own = reference_probe(study.records, tmp_path)
+    assert own is not None
+    assert own.deep_characters == probe.deep_characters
+
+
+def test_without_a_reference_there_is_nothing_to_compare_with(study: Study) -> None:
+    study.launch(TENSOR)
+    assert reference_probe(study.records, study.folder) is None
+    first = quality_of(study.launch(DEFAULT))
+    assert first.to_largest is None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.launch_bench import NeverInterrupted
 from tests.support.played_run import (
     BOUND,
     DEFAULT,
@@ -20,10 +21,12 @@ from tests.support.played_run import (
 )
 from tests.support.trials import a_record, ended, measured
 from tests.support.tuner_command import kinds
+from tuner.core.interrupt import Interrupted
 from tuner.core.launch import LaunchResult, LaunchSpec
 from tuner.core.monitoring import RigReport
 from tuner.core.outcome import Kind, Outcome
 from tuner.core.telemetry import GpuSummary
+from tuner.core.trial import Errand, Purpose, best_of
 from tuner.errors import EngineError, ResultsError, RigError
 from tuner.runs import launching as launching_module
 from tuner.runs.trial_folder import TrialFolder
@@ -349,3 +352,36 @@ def test_launch_is_told_of_the_slowest_load_so_far(run: PlayedRun) -> None:
     run.launcher.comes_to(candidate(64).key(), replace(ended(Kind.TIMED_OUT), load_s=900.0))
     run.go(4, starts=(128, 256, 64))
     assert [one.slowest_load_s for one in run.launcher.launched] == [None, 7.0, 7.0, 7.0]
+
+
+# --- a launch beside search and proof
+
+
+def test_a_launch_for_another_purpose_is_recorded_and_does_not_count_as_searched(run: PlayedRun) -> None:
+    run.launcher.comes_to(ONE, measured(40.0))
+    run.launcher.comes_to(OTHER, measured(90.0))
+    run.go(1, starts=(128,))
+    record_before(run, LaunchSpec(candidate(64)), None)
+    errand = Errand(Purpose.COMPARE, 1, 2)
+    record = run.tuner().measure(LaunchSpec(candidate(256)), "side by side", errand, limit_s=30.0)
+    assert record is not None
+    assert (record.errand, record.score) == (errand, 90.0)
+    assert run.launcher.launched[-1].limit_s == 30.0
+    assert run.progress.begun[-1] == (record.number, OTHER, "side by side")
+    records = run.store.records()
+    assert kinds(records) == [Kind.NONE, Kind.STOPPED, Kind.NONE]  # what a killed tuner left is settled first
+    best = best_of(records)
+    assert best is not None
+    assert best.key == ONE
+
+
+def test_nothing_is_launched_once_somebody_has_asked_to_stop(run: PlayedRun) -> None:
+    class Stopping(NeverInterrupted):
+        def sleep(self, _seconds: float) -> None:
+            raise Interrupted
+
+    run.interrupts = Stopping()
+    run.monitor.ready = lambda sleep: [str(sleep(1.0))]  # type: ignore[method-assign]  # cards cool down
+    made = run.tuner().measure(LaunchSpec(candidate(256)), "", Errand(Purpose.STRETCH))
+    assert made is None
+    assert run.launched == []

@@ -8,6 +8,7 @@ plugins. All go into the virtual environment that runs this, the older engine in
 """
 
 import fcntl
+import importlib
 import importlib.metadata
 import os
 import shutil
@@ -246,6 +247,7 @@ def _model_defect() -> str:
 def _package_dir(distribution: str, version: str, package: str, folder: Path | None = None) -> Path:
     """Finds a package's folder without importing the package, in the environment or in a folder of its own."""
     search = None if folder is None else [str(folder)]
+    importlib.invalidate_caches()  # it may have come since it was last looked for
     context = importlib.metadata.DistributionFinder.Context(name=distribution, path=search or sys.path)
     found = next((known.version for known in importlib.metadata.distributions(context=context)), "none")
     spec = PathFinder.find_spec(package, search)

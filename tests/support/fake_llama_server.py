@@ -9,7 +9,7 @@ Environment:
 
     FAKE_RULES       JSON, or the path of a file of it: a list of rules, or
                      {"rules": [...], "defaults": {...}}.
-    FAKE_HELP        the build to be: 11434 (the default) or 9246.
+    FAKE_HELP        the build to be: 11434 (the default), 10435 or 9246.
     FAKE_DEVICES     JSON: [[name, description, total MiB, free MiB], ...]; a 5080 and a 3090 by default.
     FAKE_TIME_SCALE  real seconds for each modelled second. At 0, the default, everything is instant, and a
                      client that compares its own clock with `timings` finds them far apart; 1 is honest.

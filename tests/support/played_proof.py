@@ -13,7 +13,7 @@ from tests.support.played_server import PlayedServer
 from tests.support.trials import a_sample
 from tuner.core.launch import LaunchResult
 from tuner.core.outcome import Outcome
-from tuner.runs import confirming, launching, searching, soaking, study_run
+from tuner.runs import launching, measuring, searching, soaking, study_run
 from tuner.runs.works.soaking import Endurance, Soak
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class PlayedTime:
 
     def rules(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Be the clock of runs."""
-        for module in (study_run, searching, confirming, soaking, launching):
+        for module in (study_run, searching, measuring, soaking, launching):
             monkeypatch.setattr(module, "time", self)
         for work in (Soak, Endurance):
             monkeypatch.setattr(soaking, work.__name__, partial(work, now_s=self.monotonic))

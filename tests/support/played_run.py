@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.support.launch_bench import WORKLOAD, NeverInterrupted
 from tests.support.models import splits_of
@@ -262,7 +262,11 @@ class PlayedRun:
     def __post_init__(self) -> None:
         self.store = StudyStore.for_run(self.folder / "study.db", IDENTITY, {})
 
-    def go(
+    def go(self, launches: int | None = None, **options: Any) -> Ending:  # noqa: ANN401 - those of `tuner`
+        """Run to the end."""
+        return self.tuner(launches, **options).run()
+
+    def tuner(
         self,
         launches: int | None = None,
         *,
@@ -274,8 +278,8 @@ class PlayedRun:
         soak: bool = False,
         endure_s: float | None = None,
         gaps_s: tuple[float, ...] = (),
-    ) -> Ending:
-        """Run, with `ubatch-size` of what is tried first."""
+    ) -> TuneRun:
+        """A run that is to be made, with `ubatch-size` of what is tried first."""
         memory = MemoryGate(
             Predictor(self.bound.splits, self.devices, learned=Learned(self.known, "e1/m1")),
             self.devices,
@@ -310,7 +314,7 @@ class PlayedRun:
             progress=self.progress,
             interrupts=self.interrupts,
             publish=lambda records: self.published.append(len(records)),
-        ).run()
+        )
 
     @property
     def launched(self) -> list[str]:

@@ -165,6 +165,13 @@ def make_study(command: TunerCommand, launches: int) -> Made:
     return Made(command, command.tune("--launches", str(launches), space="dual-gpu").stdout)
 
 
+def read(command: TunerCommand, *words: str) -> str:
+    """What a command says that reads studies; it has to end well and complain of nothing."""
+    ended = command.run(*words, "--results", str(command.results))
+    assert (ended.code, ended.stderr) == (0, ""), ended.stderr
+    return ended.stdout
+
+
 def kinds(records: list[TrialRecord]) -> list[Kind | None]:
     """How trials ended; None for one that runs."""
     return [None if record.outcome is None else record.outcome.kind for record in records]

@@ -66,8 +66,9 @@ def read_best(named: str, results: Path) -> BestFile:
 
 
 def _study_of(path: Path, document: Mapping[str, Any], results: Path) -> Path | None:
-    """The folder of the study that a file is of: beside it, or among the results."""
-    for folder in (path.absolute().parent, results / document["study"]["name"]):
+    """The folder of the study that a file is of: beside it, below it where it is of several, or among the results."""
+    beside, name = path.absolute().parent, document["study"]["name"]
+    for folder in (beside, beside / name, results / name):
         if not (folder / DATABASE).is_file():
             continue
         try:

@@ -15,6 +15,7 @@ from rich.console import Console
 from tuner.cli.check_screen import memory_table
 from tuner.cli.checkup_screen import checkup_screen
 from tuner.cli.study_folder import DATABASE, find_study
+from tuner.cli.translation_screen import translation_screen
 from tuner.errors import PlatformError, StudyError
 from tuner.report.best import shell_command, shown
 from tuner.search.confirmation.result import winner_of
@@ -33,6 +34,14 @@ def check(
     server: Annotated[
         Path | None,
         typer.Option(metavar="PATH", help="The llama-server that would run it; default: the command's own."),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="BUILD|PATH",
+            help="The build that it was written for, such as 9246; default: its own, or as its flags tell.",
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -57,28 +66,42 @@ def check(
 ) -> None:
     """Say what a llama-server command would do here, without launching it.
 
-    What lies on which device, what exceeds it and at which step, and which flags are wrong, without effect or
-    gone. Exit code 1 if there is something to say against it.
+    What lies on which device, what exceeds it and at which step, which flags are wrong, without effect or gone, and
+    a command of another build in the words of this one. Exit code 1 if there is something to say against it.
     """
     if sys.platform != "linux":
         raise PlatformError("tuner check runs on Linux and WSL2; here, commands that only read files work")
     # what looks at the machine needs Linux; reading a study does not
-    from tuner.cli.build.check import CheckOptions, check_command  # noqa: PLC0415
+    from tuner.cli.build.check import check_command  # noqa: PLC0415
+    from tuner.cli.build.checked import CheckOptions  # noqa: PLC0415
     from tuner.engine.environment import empty_config_home  # noqa: PLC0415
 
     text, of_study = _command_of(command, results)
-    options = CheckOptions(text, server or of_study, tuple(settings or ()), device_memory, reserve, facts)
+    options = CheckOptions(
+        text,
+        server,
+        tuple(settings or ()),
+        device_memory,
+        reserve,
+        facts,
+        measured_with=of_study,
+        source=source,
+    )
     checked = check_command(options, os.environ, empty_config_home())
     if as_json:
         typer.echo(json.dumps(checked.to_json(), indent=2, ensure_ascii=False))
     else:
         width = shutil.get_terminal_size().columns
         typer.echo(checked.command)
-        typer.echo(f"by {checked.engine.path}, {checked.engine.version}")
+        if checked.engine is not None:
+            typer.echo(f"by {checked.engine.path}, {checked.engine.version}")
         if checked.rows:
             Console(width=width).print(memory_table(checked, width))
         for line in checkup_screen(checked.checks, width):
             typer.echo(line)
+        if checked.translation is not None:
+            for line in ("", *translation_screen(checked.translation, width)):
+                typer.echo(line)
         if checked.works is not None:
             typer.echo(
                 f"A line that works ({checked.works_by}):" if checked.works_by else "A line that works:"

@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from tuner.cli.build.check import Checked
+    from tuner.cli.build.checked import Checked
     from tuner.core.memory.need import DeviceNeed
 
 _HOLDS_WIDTH = 16

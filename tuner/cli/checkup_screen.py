@@ -32,34 +32,41 @@ def checkup_screen(checks: Sequence[Check], columns: int) -> list[str]:
         checks: In the order of their topics.
         columns: Of the terminal.
     """
-    width = min(max(columns, _NARROWEST), _WIDEST)
     lines: list[str] = []
     topic = None
     for check in joined(checks):
         head = "" if check.topic is topic else check.topic.value
         topic = check.topic
-        lines += _lines(check, head, width)
+        lines += _lines(check, head, columns)
     return [*lines, "", _sum(checks)]
 
 
-def _lines(check: Check, head: str, width: int) -> list[str]:
-    said = f"{check.subject}: {check.text}" if check.subject else check.text
-    first, *others = _wrapped(said, width)
-    if check.remedy and check.level is not Level.OK:
-        others += _wrapped(check.remedy, width, mark="-> ")
-    level = typer.style(check.level.value.ljust(_LEVEL_WIDTH), fg=_COLOURS[check.level])
-    return [f"{head:<{_TOPIC_WIDTH}}{level}{first}", *(" " * _INDENT + line for line in others)]
+def wrapped(text: str, columns: int, indent: int, mark: str = "") -> list[str]:
+    """A text as lines of a terminal that is neither too narrow nor too wide to read.
 
-
-def _wrapped(text: str, width: int, mark: str = "") -> list[str]:
+    Args:
+        text: In one line.
+        columns: Of the terminal.
+        indent: How many columns stand before each line.
+        mark: What the first line begins with.
+    """
     return textwrap.wrap(
         text,
-        width - _INDENT,
+        min(max(columns, _NARROWEST), _WIDEST) - indent,
         initial_indent=mark,
         subsequent_indent=" " * len(mark),
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def _lines(check: Check, head: str, columns: int) -> list[str]:
+    said = f"{check.subject}: {check.text}" if check.subject else check.text
+    first, *others = wrapped(said, columns, _INDENT)
+    if check.remedy and check.level is not Level.OK:
+        others += wrapped(check.remedy, columns, _INDENT, mark="-> ")
+    level = typer.style(check.level.value.ljust(_LEVEL_WIDTH), fg=_COLOURS[check.level])
+    return [f"{head:<{_TOPIC_WIDTH}}{level}{first}", *(" " * _INDENT + line for line in others)]
 
 
 def _sum(checks: Sequence[Check]) -> str:

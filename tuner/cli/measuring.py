@@ -10,8 +10,9 @@ import typer
 
 from tuner.cli.build.retune import assemble_measure
 from tuner.cli.retune_study import base_name, found_of, open_study, run_over
+from tuner.cli.saying import say
 from tuner.cli.study_folder import DATABASE, check_writable
-from tuner.cli.tuning import holding, say, take_study
+from tuner.cli.tuning import holding, take_study
 from tuner.core.freshness.change import Freshness
 from tuner.errors import StudyError
 from tuner.search.canary.claim import claim_of, measured_ratio

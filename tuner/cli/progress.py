@@ -7,26 +7,36 @@ from typing import TYPE_CHECKING
 
 from tuner.cli.screen import duration
 from tuner.core.launch import ENGINE_DEFAULT
-from tuner.core.objective import Objective
 from tuner.core.outcome import Kind
 from tuner.core.trial import Purpose, best_of
 from tuner.report.best import shell_command
 from tuner.report.proof import soaked_sentence
+from tuner.report.words import scored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tuner.core.launch import LaunchSpec
-    from tuner.core.measurement import Rates, Sample
+    from tuner.core.measurement import Sample
     from tuner.core.trial import TrialRecord
     from tuner.runs.budget import Budget
 
 
 class LineProgress:
-    """Says what happens, line by line."""
+    """Says what happens, line by line.
 
-    def __init__(self, say: Callable[[str], None], budget: Budget, used_before_s: float) -> None:
+    Args:
+        say: Prints a line.
+        budget: What may be used.
+        used_before_s: Seconds of it that earlier runs have used.
+        name: Of the study, where there are several; empty where there is one.
+    """
+
+    def __init__(
+        self, say: Callable[[str], None], budget: Budget, used_before_s: float, *, name: str = ""
+    ) -> None:
         self._say = say
+        self._name = f"{name}: " if name else ""
         self._budget = budget
         self._used_before_s = used_before_s
         self._started = time.monotonic()
@@ -35,13 +45,13 @@ class LineProgress:
 
     def note(self, text: str) -> None:
         """Something that a reader of the run should know."""
-        self._say(text)
+        self._say(f"{self._name}{text}")
 
     def trial_begins(self, number: int, spec: LaunchSpec, why: str) -> None:
         """A launch is about to be made."""
         best = f", best {self._best}" if self._best else ""
         reason = f"  ({why})" if why != "reference" else ""
-        self._say(f"[{number:3d}] {self._clock()}{best}: {spec.label}{reason}")
+        self._say(f"[{number:3d}] {self._clock()}{best}: {self._name}{spec.label}{reason}")
 
     def sample(self, sample: Sample) -> None:
         """A request was answered: nothing is said, the trial's line says it all."""
@@ -63,7 +73,7 @@ class LineProgress:
             parts.append(f"acceptance {rates.acceptance:.0%}")
         if outcome is not None and not outcome.policy.may_win:
             parts.append(f"{outcome.kind}: {outcome.evidence[:120]}")
-        if record.errand.purpose in {Purpose.CONFIRM, Purpose.CANARY}:
+        if record.errand.purpose is not Purpose.SEARCH:
             self._say("      " + ", ".join(parts))
             return
         best = best_of(records)
@@ -82,16 +92,6 @@ class LineProgress:
         if self._budget.seconds is None:
             return duration(used_s)
         return f"{duration(max(self._budget.seconds - used_s, 0))} left"
-
-
-def scored(record: TrialRecord, rates: Rates) -> str:
-    """What a launch makes, in the words of its goal."""
-    each = "-" if rates.generation_tok_s is None else f"{rates.generation_tok_s:.1f} tok/s"
-    if record.goal.objective is Objective.TURN and rates.turn_s is not None:
-        return f"{rates.turn_s:.2f} s a turn, {each}"
-    if record.goal.objective is Objective.THROUGHPUT and record.score is not None:
-        return f"{record.score:.1f} tok/s in all, {each} each"
-    return each
 
 
 def _soaked(record: TrialRecord) -> str:

@@ -12,8 +12,9 @@ from tuner.cli.build.retune import assemble_retune
 from tuner.cli.dates import now
 from tuner.cli.history import remember_best, winner_name
 from tuner.cli.retune_study import base_name, found_of, open_study, run_over
+from tuner.cli.saying import say
 from tuner.cli.study_folder import BEST, REGRESSION, RETUNED, check_writable, read_retuned
-from tuner.cli.tuning import NOTHING_MEASURED, holding, may_start, say, take_study
+from tuner.cli.tuning import NOTHING_MEASURED, holding, may_start, take_study
 from tuner.core.history import basis_of
 from tuner.core.launch import PREVIOUS
 from tuner.errors import UsageError

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from tuner.cli.build.workload_facts import asked_label, goal_label
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from tuner.cli.build.assembly import Assembly
     from tuner.core.rig import Device
 
@@ -15,40 +18,87 @@ _F16_BITS, _Q8_0_BITS = 16.0, 8.5
 #: A launch of a model that loads from the page cache, for the guess before anything was launched.
 _LOAD_BYTES_S = 2e9
 _GUESSED_TOK_S = 40.0
+_NEVER = (
+    "It never changes clocks or power limits, never touches a process that it did not start,",
+    "and its servers listen on 127.0.0.1 only.",
+)
 
 
 def first_screen(assembly: Assembly) -> list[str]:
     """The lines to show before anything starts."""
-    plan = assembly.plan
-    workload = plan.rules.workload
-    lines = ["Devices, in the engine's order:"]
-    for device in assembly.rig.devices:
-        lines += _device(device, plan.rules.reserve_mib[device.name])
-    lines += [
-        f"Engine: {assembly.engine.path}",
-        f"  {assembly.engine.version} [{assembly.engine.digest[:12]}]",
-        f"Model: {assembly.model.name}, {assembly.model.architecture}, {assembly.model.n_layers} layers, "
-        f"{assembly.model.size_bytes / 2**30:.2f} GiB"
-        + (f", {assembly.model.n_mtp_layers} MTP" if assembly.model.n_mtp_layers else ""),
-        f"  {_fit(assembly)}",
-        (
-            f"Search space: {plan.rules.bound.space.name}, {assembly.context:,} tokens of context. "
-            f"{plan.rules.bound.space.about}"
-        ),
-        (
-            f"Workload: {asked_label(workload)}, samplers from: {workload.sampling.source}"
-            f"{goal_label(workload)}"
-        ),
-        f"Budget: {_budget(assembly)}",
+    lines = [
+        *_devices(assembly),
+        *_engine(assembly),
+        *_model(assembly),
+        *_work(assembly),
         f"Results: {assembly.study_folder}",
     ]
     if assembly.notes:
         lines += ["Decided before the search:", *(f"  - {note}" for note in assembly.notes)]
+    return [*lines, *_NEVER]
+
+
+def several_screen(cells: Sequence[tuple[str, str, Assembly]], folder: Path) -> list[str]:
+    """The same for several engines or files.
+
+    Args:
+        cells: What engine and file are called, and what the study of both needs.
+        folder: Of all studies.
+    """
+    engines = {engine: assembly for engine, _, assembly in reversed(cells)}
+    files = {file: assembly for _, file, assembly in reversed(cells)}
+    lines: list[str] = []
+    for name in dict.fromkeys(engine for engine, _, _ in cells):
+        lines += [f"With {name}:", *_devices(engines[name]), *_engine(engines[name])]
+    for name in dict.fromkeys(file for _, file, _ in cells):
+        lines += [f"Of {name}:", *_model(files[name])]
     lines += [
-        "It never changes clocks or power limits, never touches a process that it did not start,",
-        "and its servers listen on 127.0.0.1 only.",
+        *_work(cells[0][2]),
+        f"Results: {folder}, one table of {len(engines)} x {len(files)} engines and files, a study each",
     ]
+    said: dict[str, list[str]] = {}
+    for engine, file, assembly in cells:
+        for note in assembly.notes:
+            said.setdefault(note, []).append(f"{engine}-{file}")
+    if said:
+        lines.append("Decided before the search:")
+        lines += [
+            f"  - {note}" if len(names) == len(cells) else f"  - {', '.join(names)}: {note}"
+            for note, names in said.items()
+        ]
+    return [*lines, *_NEVER]
+
+
+def _devices(assembly: Assembly) -> list[str]:
+    lines = ["Devices, in the engine's order:"]
+    for device in assembly.rig.devices:
+        lines += _device(device, assembly.plan.rules.reserve_mib[device.name])
     return lines
+
+
+def _engine(assembly: Assembly) -> list[str]:
+    return [
+        f"Engine: {assembly.engine.path}",
+        f"  {assembly.engine.version} [{assembly.engine.digest[:12]}]",
+    ]
+
+
+def _model(assembly: Assembly) -> list[str]:
+    model = assembly.model
+    return [
+        f"Model: {model.name}, {model.architecture}, {model.n_layers} layers, {model.size_bytes / 2**30:.2f} GiB"
+        + (f", {model.n_mtp_layers} MTP" if model.n_mtp_layers else ""),
+        f"  {_fit(assembly)}",
+    ]
+
+
+def _work(assembly: Assembly) -> list[str]:
+    space, workload = assembly.plan.rules.bound.space, assembly.plan.rules.workload
+    return [
+        f"Search space: {space.name}, {assembly.context:,} tokens of context. {space.about}",
+        f"Workload: {asked_label(workload)}, samplers from: {workload.sampling.source}{goal_label(workload)}",
+        f"Budget: {_budget(assembly)}",
+    ]
 
 
 def _device(device: Device, reserve_mib: int) -> list[str]:

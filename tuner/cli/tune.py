@@ -9,13 +9,16 @@ from typing import Annotated
 
 import typer
 
+from tuner.cli.build.cells import Server, for_one, split_words
 from tuner.cli.build.contexts import contexts_of
 from tuner.cli.build.options import TuneOptions
+from tuner.cli.notify import Notifier
 from tuner.cli.option_values import duration_s
+from tuner.cli.saying import say
 from tuner.cli.space_files import DEFAULT_SPACE
 from tuner.core.objective import Objective  # noqa: TC001 - typer reads the annotations
 from tuner.core.workload import Thinking
-from tuner.errors import PlatformError
+from tuner.errors import PlatformError, UsageError
 
 
 class WorkloadKind(StrEnum):
@@ -37,13 +40,18 @@ def tune(
     flags: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[-- FLAGS]...",
-            help="Flags of llama-server for every launch and export, untouched: --rpc, --mmproj, --lora.",
+            metavar="MORE.gguf -- FLAGS",
+            help="More models, for one table of engine by file; flags of llama-server for every launch and export, "
+            "untouched: --rpc, --mmproj, --lora.",
         ),
     ] = None,
     server: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="The llama-server to tune; default: the one on the PATH."),
+        list[str] | None,
+        typer.Option(
+            metavar="PATH",
+            help="The llama-server to tune; default: the one on the PATH. Again for another build or fork. In quotes "
+            "with flags for it alone: 'PATH --rpc HOST:PORT'.",
+        ),
     ] = None,
     space: Annotated[
         str,
@@ -215,6 +223,13 @@ def tune(
             metavar="DIR", help="Where what this rig has taught is kept; default: your data folder."
         ),
     ] = None,
+    on_improvement: Annotated[
+        str | None,
+        typer.Option(metavar="CMD", help="Run CMD with best.json on its input when there is a better one."),
+    ] = None,
+    on_finish: Annotated[
+        str | None, typer.Option(metavar="CMD", help="Run CMD with best.json on its input at the end.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be launched, and stop.")
@@ -229,9 +244,11 @@ def tune(
     if budget is None and launches is None:
         budget = DEFAULT_BUDGET
     contexts = contexts_of(context)
+    more, own_flags = split_words(flags or ())
+    servers = [Server.read(text) for text in server or ()]
     options = TuneOptions(
         model=model,
-        server=server,
+        server=None,
         space=space,
         study=study,
         results=results,
@@ -268,14 +285,26 @@ def tune(
         parallel=parallel,
         endure_s=None if endure in {None, OFF} else duration_s(str(endure), "--endure"),
         facts=facts,
-        flags=tuple(flags or ()),
+        flags=own_flags,
     )
+    notifier = Notifier(on_improvement=on_improvement, on_finish=on_finish, say=say)
     # what runs needs Linux (file locks, signals); reading a study does not
+    if more or len(servers) > 1:
+        if contexts.is_ladder:
+            raise UsageError(
+                f"--context {context}: a ladder of contexts is of one engine and one file; give one context, or tune "
+                "them one by one"
+            )
+        from tuner.cli.several import run_several  # noqa: PLC0415
+
+        run_several(options, (model, *more), servers, notifier, yes=yes, dry_run=dry_run)
+        return
+    options = for_one(options, servers)
     if contexts.is_ladder:
         from tuner.cli.laddering import run_ladder  # noqa: PLC0415
 
-        run_ladder(options, contexts, asked=str(context), yes=yes, dry_run=dry_run)
+        run_ladder(options, contexts, notifier, asked=str(context), yes=yes, dry_run=dry_run)
         return
     from tuner.cli.tuning import run_tune  # noqa: PLC0415
 
-    run_tune(options, yes=yes, dry_run=dry_run)
+    run_tune(options, notifier, yes=yes, dry_run=dry_run)

@@ -37,7 +37,7 @@ class Asked:
 
 # llama.cpp:306, llama-model.cpp, llama-kv-cache.cpp: at `-lv 4` from build 9246 on
 _USING_DEVICE = re.compile(r"using device (\S+) \(")
-_OFFLOADED = re.compile(r"offloaded (\d+)/(\d+) layers to GPU")
+_OFFLOADED = re.compile(r"offloaded (\d{1,9})/(\d{1,9}) layers to GPU")
 _CACHE_TYPES = re.compile(r"K \((\w+)\): .*V \((\w+)\):")
 _META_DEVICE = "Meta()"
 

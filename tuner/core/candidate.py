@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from tuner.core.experts import CPU, ExpertRun, override_text
-from tuner.core.options import ALLREDUCE, OPTIONS, Value, ValueType, is_environment
+from tuner.core.options import ALLREDUCE, OPTIONS, Value, ValueType, is_environment, is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,6 +115,7 @@ class Candidate:
             parts.append(f"{spec}{depth}{self._unless('spec-draft-p-min', ' p-min {:g}', 0)}{cache}")
         parts.append(self._unless(ALLREDUCE, "allreduce {}", "nccl"))
         parts += [f"{name}={value}" for name, value in self.environment.items() if name != ALLREDUCE]
+        parts += [f"{name} {format_value(name, value)}" for name, value in self.items if is_foreign(name)]
         return " · ".join(part for part in parts if part)
 
     def _in_ram(self) -> str:

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
     from tuner.core.assignment.splits import Splits
 
-SPLIT_MODES_WITH_RATIO = frozenset({"layer", "row", "tensor"})
+_WITHOUT_RATIO = frozenset({None, "none"})
+
+
+def has_ratio(mode: Value | None) -> bool:
+    """Whether a split mode divides by `tensor-split`; one that only a fork has is taken to."""
+    return mode not in _WITHOUT_RATIO
 
 
 def canonical(options: Mapping[str, Value], splits: Splits) -> Candidate:
@@ -29,7 +34,7 @@ def canonical(options: Mapping[str, Value], splits: Splits) -> Candidate:
     if isinstance(devices, tuple) and len(devices) == 1:
         result["split-mode"] = "none"
     mode = result.get("split-mode")
-    if mode not in SPLIT_MODES_WITH_RATIO:
+    if not has_ratio(mode):
         result.pop("tensor-split", None)
     elif split:
         whole_model = cast("int", result.get("gpu-layers", 0)) >= splits.n_units

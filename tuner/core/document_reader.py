@@ -6,7 +6,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from tuner.core.experts import ExpertRun
-from tuner.core.options import OPTIONS, Value, ValueType, is_environment
+from tuner.core.options import OPTIONS, Value, ValueType, is_environment, is_foreign
 from tuner.errors import SpaceError
 
 if TYPE_CHECKING:
@@ -47,16 +47,29 @@ class DocumentReader:
 
     def option(self, key: str, name: str) -> None:
         """Refuse a name that is no option."""
+        if is_foreign(name):
+            if name.removeprefix("--") in OPTIONS:
+                self.fail(
+                    key, f"write {name.removeprefix('--')}: dashes are for options that only a fork has"
+                )
+            return
         if name not in OPTIONS and not is_environment(name):
             self.fail(
                 key,
                 f"unknown option {name!r}; options are spelled as llama-server's long flags without dashes "
-                "(tensor-split, ubatch-size, cache-type-k), environment variables in capitals (GGML_...)",
+                "(tensor-split, ubatch-size, cache-type-k), environment variables in capitals (GGML_...), and what "
+                'only a fork has with its dashes ("--fused-moe")',
             )
 
     def value(self, key: str, name: str, value: Any) -> Value:  # noqa: ANN401 - whatever TOML holds
         """A value of an option, checked against how that option is written."""
         self.option(key, name)
+        if is_foreign(name):
+            if not isinstance(value, (str, bool, int, float)) or (
+                isinstance(value, float) and not isfinite(value)
+            ):
+                self.fail(key, f"must be a text, a number, true or false, got {value!r}")
+            return value
         kind = ValueType.TEXT if name not in OPTIONS else OPTIONS[name].value_type
         if isinstance(value, list):
             value = tuple(value)

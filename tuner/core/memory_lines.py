@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 #: A context may reserve its compute buffers again, as one that drafts does: the earlier ones are given back.
 _LINE = re.compile(
     r"(?P<context>constructing llama_context)|(?P<reserve>sched_reserve: reserving)|"
-    r"\s(?P<name>[^\s:]\S*?)(?:\[(?P<endpoint>[^\]]+)\])?\s+"
-    r"(?P<part>model|KV|RS|compute|output) buffer size =\s+(?P<mib>[\d.]+) MiB"
+    r"\s(?P<name>[^\s:]\S*?)(?:\[(?P<endpoint>[^\]\n]+)\])?[ \t]+"
+    r"(?P<part>model|KV|RS|compute|output) buffer size =\s+(?P<mib>\d{1,12}(?:\.\d+)?) MiB"
 )
 
 

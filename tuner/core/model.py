@@ -94,6 +94,8 @@ class ModelFile:
     state: StateShape = field(default_factory=StateShape)
     n_expert_used: int = 0
     """Experts that a token passes in a layer; 0 for a dense model."""
+    vocabulary: str = ""
+    """Hash over the tokens, in order: what two files with one vocabulary share; empty where the header has none."""
 
     @property
     def path(self) -> str:

@@ -128,7 +128,13 @@ KV_BITS: dict[str, float] = {
 #: Kinds of drafts that come from a model of their own.
 NEEDS_DRAFT_MODEL = frozenset({"draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark"})
 
+_FOREIGN = re.compile(r"--[a-z0-9][a-z0-9-]*")
 _ENVIRONMENT = re.compile(r"(GGML|CUDA|NCCL)_[A-Z0-9_]+")
+
+
+def is_foreign(name: str) -> bool:
+    """Whether an option's name is a flag that is none of ours, spelled as a fork's help lists it: `--fused-moe`."""
+    return _FOREIGN.fullmatch(name) is not None
 
 
 def is_environment(name: str) -> bool:

@@ -26,6 +26,7 @@ _FLOOR_TIMES = 4.0
 #: A median of fewer deep places is one near-tie's.
 _LEAST_DEEP_PLACES = 3
 _LEAST_MASS = 1e-9
+_LEAST_SHOWN = 5e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +139,13 @@ class Quality:
     """What looking took."""
     objection: str | None = None
     """Why it may not win; None where nothing is against it."""
+    to_largest: Loss | None = None
+    """How far it is from the plain reference of the largest file of several; None where there is no other file, or
+    no place was compared."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `from_json` is the inverse."""
-        return {**asdict(self), "loss": None if self.loss is None else asdict(self.loss)}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Quality:
@@ -150,8 +154,11 @@ class Quality:
         Raises:
             TypeError: A field is missing or of another form.
         """
-        loss = document["loss"]
-        return cls(**{**document, "loss": None if loss is None else Loss(**loss)})
+        losses = {
+            name: document.get(name) for name in ("loss", "to_largest")
+        }  # studies of one file lack the second
+        found = {name: None if row is None else Loss(**row) for name, row in losses.items()}
+        return cls(**{**document, **found})
 
 
 def divergence_nats(reference: NextToken, other: NextToken) -> float:
@@ -177,9 +184,17 @@ def _event(probability: float, theirs: float) -> float:
 
 
 def loss(reference: Probe, other: Probe) -> Loss | None:
-    """Compare place by place; None where they have none in common."""
+    """Compare place by place; None where they have none in common.
+
+    Deep places are the same place only behind the same text.
+    """
+    as_deep = reference.deep_characters == other.deep_characters
     theirs = {one.name: one for one in other.positions}
-    pairs = [(one, theirs[one.name]) for one in reference.positions if one.name in theirs]
+    pairs = [
+        (one, theirs[one.name])
+        for one in reference.positions
+        if one.name in theirs and (as_deep or not one.deep)
+    ]
     if not pairs:
         return None
     every = [divergence_nats(mine.next, their.next) for mine, their in pairs]
@@ -193,6 +208,11 @@ def loss(reference: Probe, other: Probe) -> Loss | None:
         worst_kl_nats=max(every),
         top1=sum(mine.next.top == their.next.top for mine, their in pairs) / len(pairs),
     )
+
+
+def nats(amount: float) -> str:
+    """A divergence for people: what is far below any noise is 0."""
+    return f"{amount if amount >= _LEAST_SHOWN else 0:.2g} nats"
 
 
 def bound_nats(noise_floor_nats: float) -> float:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from tuner.core.candidate import format_value
 from tuner.core.experts import CPU, ExpertRun
-from tuner.core.options import KV_BITS, NEEDS_DRAFT_MODEL, OPTIONS, OVERRIDES, Value, is_environment
+from tuner.core.options import (
+    KV_BITS,
+    NEEDS_DRAFT_MODEL,
+    OPTIONS,
+    OVERRIDES,
+    Value,
+    is_environment,
+    is_foreign,
+)
 from tuner.core.space import Cap, Choice, Condition, InRam, Parameter, SearchSpace, Split, Start
 from tuner.errors import SpaceError
 
@@ -104,7 +112,7 @@ def _check_peer_access(space: SearchSpace, abilities: Abilities) -> None:
 
 def _no_option(name: str, abilities: Abilities) -> str | None:
     """Why an option is out of the question; None where it is not."""
-    if name in abilities.user_options:
+    if name.removeprefix("--") in abilities.user_options:
         return "your own flags set it"
     if is_environment(name):
         needs_cuda = name.startswith(("GGML_CUDA", "CUDA_", "NCCL_"))
@@ -128,7 +136,11 @@ def _no_value(name: str, value: Value, abilities: Abilities) -> str | None:
         return why
     if name == "spec-draft-device" and value not in abilities.device_names:
         return "there is no such device"
-    if name in OPTIONS and isinstance(value, str) and not abilities.can_take(name, value):
+    if (
+        (name in OPTIONS or is_foreign(name))
+        and isinstance(value, str)
+        and not abilities.can_take(name, value)
+    ):
         return "this llama-server's help does not list it"
     return None
 

@@ -30,6 +30,10 @@ class Purpose(StrEnum):
     """To see whether it survives what it is for."""
     ENDURE = "endure"
     """As above, for hours."""
+    STRETCH = "stretch"
+    """To see whether it also runs with the largest context that is expected to fit."""
+    COMPARE = "compare"
+    """To know which of several studies' winners is fastest: all of them, interleaved."""
     CANARY = "canary"
     """To see whether what was best elsewhere, as with another build, still is; the search learns from it, too."""
 
@@ -40,9 +44,9 @@ class Errand:
 
     purpose: Purpose = Purpose.SEARCH
     round: int = 0
-    """Which confirmation of the study it belongs to, from 1 on; 0 for the search. A canary is one, too."""
+    """Which confirmation or comparison it belongs to, from 1 on; 0 for the search. A canary is one, too."""
     block: int = 0
-    """Which block of that confirmation, from 0 on."""
+    """Which block of that, from 0 on."""
 
 
 SEARCHING = Errand()

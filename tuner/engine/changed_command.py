@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.engine.checked_command import CheckedCommand, is_stray
+from tuner.engine.checked_command import CheckedCommand
 from tuner.engine.command_line import UserFlag, option_flags
 from tuner.engine.findings.asked import NO, YES
-from tuner.engine.flag_history import flag_change
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,14 +21,10 @@ def changed(
 ) -> CheckedCommand:
     """The command with options set or, for None, taken away.
 
-    What this engine does not know is written as it would be today, or left out: so the result can be run.
+    What this engine does not know is left out: so the result can be run. A command that was written for another
+    build is translated first.
     """
-    kept = [
-        mended
-        for flag in command.flags
-        if flag.name not in changes and not is_stray(flag)
-        for mended in _mended(flag, help_text)
-    ]
+    kept = [flag for flag in command.flags if flag.name is not None and flag.name not in changes]
     added = [
         UserFlag(tuple(words), name)
         for name, value in changes.items()
@@ -81,13 +76,3 @@ def _set_words(help_text: HelpText, spelling: str, value: str) -> tuple[str, ...
         one for one in entry.spellings if one.startswith("--") and one.startswith("--no-") != is_negation
     )
     return tuple(next(([one] for one in opposite), []))
-
-
-def _mended(flag: UserFlag, help_text: HelpText) -> list[UserFlag]:
-    if flag.name is not None:
-        return [flag]
-    change = flag_change(flag.tokens[0])
-    written = [] if change is None else list(change.written(flag.value or "", ()))
-    if not written or help_text.entry(written[0]) is None:
-        return []
-    return [UserFlag(tuple(written), help_text.canonical(written[0]))]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.core.candidate import Candidate, format_value
-from tuner.core.options import OPTIONS, Value
+from tuner.core.options import OPTIONS, Value, is_foreign
 from tuner.engine.load_modes import SWITCHES
 from tuner.errors import UsageError
 
@@ -47,9 +47,9 @@ def options_to_flags(
 ) -> list[str]:
     """The candidate's options as flags, in a fixed order, but those that the engine lacks or `skip` names."""
     flags: list[str] = []
-    for name in OPTIONS:
+    for name in (*OPTIONS, *(name for name, _ in candidate.items if is_foreign(name))):
         value = candidate.get(name)
-        if value is not None and name not in skip:
+        if value is not None and name.removeprefix("--") not in skip:
             flags += option_flags(help_text, name, value)
     return flags
 

@@ -98,6 +98,7 @@ def read_model(path: Path) -> ModelFile:
         n_swa=n_swa,
         state=_state_shape(facts, architecture),
         n_expert_used=facts.integer(f"{architecture}.expert_used_count", default=0),
+        vocabulary=header.vocabulary,
     )
 
 

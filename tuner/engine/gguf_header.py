@@ -37,6 +37,7 @@ _MAX_KEPT_STRING_BYTES = 1 << 10
 _MAX_KEPT_ELEMENTS = 1 << 12
 
 _SAMPLE_BYTES = 1 << 20
+_TOKENS = "tokenizer.ggml.tokens"
 _VERSIONS = (2, 3)
 _DEFAULT_ALIGNMENT = 32
 _STRING, _ARRAY, _FLOAT32 = 8, 9, 6
@@ -58,6 +59,8 @@ class Header:
     """The file's."""
     digest: bytes
     """Hash over the size, the header, and the first and last MiB of the weights."""
+    vocabulary: str
+    """Hash over the list of tokens; empty where there is none."""
 
 
 def read_header(path: Path) -> Header:
@@ -87,6 +90,7 @@ def _read(cursor: Cursor) -> Header:
     n_tensors, n_entries = _read_start(cursor)
     values: dict[str, Value] = {}
     seen: set[str] = set()
+    tokens = (0, 0)
     for index in range(n_entries):
         cursor.reading = f"metadata entry {index + 1} of {n_entries}"
         key = cursor.string(_MAX_KEY_BYTES)
@@ -94,7 +98,10 @@ def _read(cursor: Cursor) -> Header:
             cursor.fail(f"the metadata has `{key}` twice")
         seen.add(key)
         cursor.reading = f"the value of `{key}`"
+        begin = cursor.at
         value = _read_value(cursor)
+        if key == _TOKENS:
+            tokens = (begin, cursor.at)
         if value is not None:
             values[key] = value
     rows = [
@@ -105,7 +112,15 @@ def _read(cursor: Cursor) -> Header:
         cursor.fail(f"`general.alignment` is {alignment!r}, no power of two")
     data_at = -(-cursor.at // alignment) * alignment if rows else cursor.at
     tensors = _measure(cursor, rows, data_at)
-    return Header(values, tensors, cursor.size_bytes, _digest(cursor, min(data_at, cursor.size_bytes)))
+    vocabulary = blake2b(digest_size=16)
+    _take_in(vocabulary, cursor, *tokens)
+    return Header(
+        values,
+        tensors,
+        cursor.size_bytes,
+        _digest(cursor, min(data_at, cursor.size_bytes)),
+        vocabulary.hexdigest() if any(tokens) else "",
+    )
 
 
 def _read_start(cursor: Cursor) -> tuple[int, int]:
@@ -261,7 +276,12 @@ def _digest(cursor: Cursor, data_at: int) -> bytes:
     )
     digest = blake2b(struct.pack("<QQ", size_bytes, data_at), digest_size=16)
     for begin, end in parts:
-        cursor.file.seek(begin)
-        for at in range(begin, end, CHUNK_BYTES):
-            digest.update(cursor.file.read(min(CHUNK_BYTES, end - at)))
+        _take_in(digest, cursor, begin, end)
     return digest.digest()
+
+
+def _take_in(digest: blake2b, cursor: Cursor, begin: int, end: int) -> None:
+    """Hash a part of the file as well."""
+    cursor.file.seek(begin)
+    for at in range(begin, end, CHUNK_BYTES):
+        digest.update(cursor.file.read(min(CHUNK_BYTES, end - at)))

@@ -15,7 +15,7 @@ _ENTRY = re.compile(
     r"^ {0,8}(?P<spellings>--?[A-Za-z0-9][\w.-]*(?:,\s+--?[A-Za-z0-9][\w.-]*)*)"
     r"(?:[ =](?P<hint>\S.*?))?(?:\s{2,}(?P<text>.*))?$"
 )
-_BRACED = re.compile(r"^(?:\{|\[|<)(?P<values>[a-z0-9_+-]+(?:[,|][a-z0-9_+-]+)+)(?:\}|\]|>)$")
+_BRACED = re.compile(r"^(?:\{|\[|<|\()(?P<values>[a-z0-9_+-]+(?:[,|][a-z0-9_+-]+)+)(?:\}|\]|>|\))$")
 #: The one kind of hint that stands for more than one value: `START END`.
 _SEVERAL = re.compile(r"[A-Z]+(?: [A-Z]+)+")
 _PLACEHOLDERS = frozenset({"dev1", "dev2"})
@@ -144,7 +144,9 @@ class HelpText:
         return self._by_spelling.get(spelling)
 
     def option(self, name: str) -> HelpEntry | None:
-        """The entry of an option by its canonical name; None where this engine does not have it."""
+        """The entry of an option by its canonical name, or by its flag; None where this engine does not have it."""
+        if name.startswith("--"):
+            return self._by_spelling.get(name)
         for candidate in (name, *OTHER_NAMES.get(name, ())):
             if (entry := self._by_spelling.get(f"--{candidate}")) is not None:
                 return entry
@@ -152,6 +154,8 @@ class HelpText:
 
     def spelling(self, name: str) -> str | None:
         """How this engine spells an option; None where it does not have it."""
+        if name.startswith("--"):
+            return name if name in self._by_spelling else None
         for candidate in (name, *OTHER_NAMES.get(name, ())):
             if f"--{candidate}" in self._by_spelling:
                 return f"--{candidate}"

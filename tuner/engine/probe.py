@@ -110,6 +110,10 @@ def list_devices(engine: Engine, environment: Mapping[str, str], rpc: str | None
         EngineError: The engine cannot be asked.
         RigError: An RPC server does not answer.
     """
+    if engine.help.option("list-devices") is None:
+        raise EngineError(
+            f"{engine.path} has no --list-devices, so that nobody can tell which devices it sees; take a newer build"
+        )
     flags = ["--rpc", rpc] if rpc else []
     answer = _ask(engine.path, [*flags, "--list-devices"], environment, check=False)
     if answer.returncode != 0:

@@ -6,7 +6,7 @@ build is said. What is compared are the two builds' help texts; what they do not
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,7 @@ class TranslatedOptions:
     options: Mapping[str, Value]
     flags: tuple[str, ...] = ()
     """What the new build needs and no option of a candidate stands for."""
-    changes: tuple[Change, ...] = field(default=())
+    changes: tuple[Change, ...] = ()
 
 
 def translate(

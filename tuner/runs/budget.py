@@ -29,14 +29,8 @@ class Budget:
     launches: int | None
 
     def why_over(self, records: Sequence[TrialRecord], used_s: float) -> str | None:
-        """Why nothing more is launched; None where something may be.
-
-        A launch that was stopped, as by a kill of the tuner, is made again and does not count, unless nearly
-        all of them are.
-        """
-        made = sum(record.outcome is None or record.outcome.kind is not Kind.STOPPED for record in records)
-        made = max(made, len(records) // 3)
-        if self.launches is not None and made >= self.launches:
+        """Why nothing more is launched; None where something may be."""
+        if self.launches is not None and launches_made(records) >= self.launches:
             return f"all {self.launches} launches are made"
         if self.seconds is not None and used_s >= self.seconds:
             return f"its time of {self.seconds / 60:.1f} min is used up"
@@ -50,6 +44,15 @@ class Budget:
         """Whether a launch is likely to end in time; as long as nothing is known, it is tried."""
         expected_s = expected(spec, records)
         return self.seconds is None or expected_s is None or used_s + expected_s <= self.seconds
+
+
+def launches_made(records: Sequence[TrialRecord]) -> int:
+    """How many launches count.
+
+    One that was stopped, as by a kill of the tuner, is made again and does not count, unless nearly all of them are.
+    """
+    made = sum(record.outcome is None or record.outcome.kind is not Kind.STOPPED for record in records)
+    return max(made, len(records) // 3)
 
 
 def for_the_search(

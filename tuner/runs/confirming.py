@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from statistics import median
 from types import MappingProxyType
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from tuner.core.launch import reference_name
 from tuner.core.trial import Errand, Purpose, TrialRecord
-from tuner.runs.launching import Order, last_wall_s
-from tuner.runs.works.benchmark import Benchmark
+from tuner.runs.launching import last_wall_s
+from tuner.runs.measuring import Measuring
 from tuner.search.confirmation.leaders import affordable, leaders_of
 from tuner.search.confirmation.state import (
     Confirmation,
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tuner.core.launch import LaunchSpec
-    from tuner.core.measurement import Sample
     from tuner.runs.desk import Desk
 
 
@@ -61,15 +59,12 @@ class Confirming:
         self._screened = screened
         self._references = references
         self._spec_of = spec_of
-        self._workload = desk.rules.workload
         self._blocks = blocks
         self._worthwhile = worthwhile
-        self._launching = desk.launching
+        self._measuring = Measuring(desk)
         self._store = desk.store
-        self._examining = desk.examining
         self._progress = desk.progress
         self._interrupts = desk.interrupts
-        self._recorded = desk.recorded
         self._changed = desk.changed
 
     def begin(
@@ -162,7 +157,13 @@ class Confirming:
             left = left_s()
             if left is not None and _expected_s(step.arm, records) >= left:
                 return self._ended(replace(confirmation, over_at=complete_blocks(confirmation, records)))
-            if not self._launch(step, confirmation, records, left):
+            made = self._measuring.make(
+                self._spec_of(step.arm),
+                f"{_DOING[self._purpose]}, {step.block + 1} of at most {confirmation.plan.blocks}",
+                Errand(self._purpose, confirmation.round, step.block),
+                limit_s=left,
+            )
+            if made is None:
                 return None
         return confirmation
 
@@ -175,30 +176,6 @@ class Confirming:
                 self._progress.note(f"Not launched again: {self._label(arm)}: {left.out[arm]}")
         return left
 
-    def _launch(
-        self, step: Wanted, confirmation: Confirmation, records: Sequence[TrialRecord], left_s: float | None
-    ) -> bool:
-        began = time.monotonic()
-        spec = self._spec_of(step.arm)
-        look = self._examining.look(spec)
-        work = Benchmark(self._workload, spec.asked, self._sampled, look)
-        record = self._launching.make(
-            Order(
-                spec,
-                f"{_DOING[self._purpose]}, {step.block + 1} of at most {confirmation.plan.blocks}",
-                work,
-                Errand(self._purpose, confirmation.round, step.block),
-                left_s,
-            ),
-            records,
-            began=began,
-            finished=lambda result, folder: self._examining.examined(result, folder, spec, look),
-        )
-        if record is None:
-            return False
-        self._recorded(record)
-        return True
-
     def _ended(self, confirmation: Confirmation) -> Confirmation:
         ended = replace(confirmation, ended=True)
         self._note(ended)
@@ -210,9 +187,6 @@ class Confirming:
         else:
             self._store.note_confirmation(confirmation)
         self._changed()
-
-    def _sampled(self, sample: Sample) -> None:
-        self._progress.sample(sample)
 
     def _label(self, arm: str) -> str:
         spec = self._spec_of(arm)

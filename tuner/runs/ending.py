@@ -11,3 +11,5 @@ class Ending:
 
     why: str
     interrupted: bool = False
+    is_complete: bool = False
+    """Whether a search has nothing left that is worth its time, however much of that there is."""

@@ -86,7 +86,7 @@ class Proving:
         self._confirming = Confirming(
             desk,
             [spec.key for spec in references],
-            self._spec,
+            self.spec,
             blocks=proof.confirm_blocks,
             worthwhile=worthwhile,
         )
@@ -136,7 +136,7 @@ class Proving:
                 )
                 said = "and it survived" if survived else "but it could not be put to the test"
                 return Ending(f"{ending.why}, {said}")
-            self._progress.note(f"Disqualified: {self._spec(winner).label}: {why}")
+            self._progress.note(f"Disqualified: {self.spec(winner).label}: {why}")
 
     @property
     def _searched_for(self) -> tuple[float | None, int | None]:
@@ -172,7 +172,7 @@ class Proving:
 
     def _test(self, winner: str, confirmation_round: int) -> TrialRecord | None:
         """Soak it, and let it endure; the trial that says most of it, None where none was made."""
-        spec = self._spec(winner)
+        spec = self.spec(winner)
         soaked = self._soaking.soak(spec, confirmation_round, lambda: self._budget.left_s(self._used_s()))
         if soaked is None or soaked.outcome is None or soaked.outcome.kind is not Kind.NONE:
             return soaked
@@ -199,7 +199,8 @@ class Proving:
         )
         return max(self._proof.endure_s - endured_s, 0.0)
 
-    def _spec(self, key: str) -> LaunchSpec:
+    def spec(self, key: str) -> LaunchSpec:
+        """How what has that key is launched."""
         for spec in self._references:
             if spec.key == key:
                 return spec

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from tuner.core.candidate import Candidate
     from tuner.core.launch import LaunchResult, LaunchSpec
+    from tuner.core.quality import Loss
     from tuner.core.trial import TrialRecord
     from tuner.core.work import RunningServer
     from tuner.core.workload import Workload
@@ -65,10 +66,15 @@ class QualityGate:
         workload: What is asked; greedy answers have to begin alike.
         folder: The study's, where what the reference would say next after fixed texts is kept, and of what it
             said to the prompts the imprints alone.
+        largest: What the plain reference of the largest file says, where this is another file or engine: each launch
+            is compared with that, too, but not judged by it.
     """
 
-    def __init__(self, seconds: float | None, workload: Workload, folder: Path) -> None:
+    def __init__(
+        self, seconds: float | None, workload: Workload, folder: Path, *, largest: Probe | None = None
+    ) -> None:
         self._seconds = seconds
+        self._largest = largest
         self._greedy = workload.sampling.values.get("temperature", 0.0) == 0.0
         # a turn goes on from the server's own answers: once two have differed, they were not asked the same
         self._same_asked = workload.session is None
@@ -94,8 +100,10 @@ class QualityGate:
         """What a launch is looked at with; None not to look."""
         if self._seconds is None:
             return None
-        known = self._reference
-        deep = None if known is None else known.probe.deep_characters
+        known, largest = self._reference, self._largest
+        deep = None if largest is None else largest.deep_characters or None
+        if known is not None:
+            deep = known.probe.deep_characters
         return Look(Probing(self._seconds, deep), twice=known is None and is_plain(spec))
 
     def examined(
@@ -129,8 +137,13 @@ class QualityGate:
             answers_alike=agreement(answers, known.answers) if self._greedy and self._same_asked else None,
             seconds=sum(probe.seconds for probe in look.probes),
             objection=objection,
+            to_largest=self._to_largest(look),
         )
         return _with(result, quality)
+
+    def _to_largest(self, look: Look) -> Loss | None:
+        """How far a launch is from the largest file's plain reference."""
+        return None if self._largest is None or not look.probes else loss(self._largest, look.probes[0])
 
     def _first(self, result: LaunchResult, folder: TrialFolder, spec: LaunchSpec, look: Look) -> LaunchResult:
         """A launch that nothing can be compared with yet; a plain one is what the next are compared with."""
@@ -149,6 +162,7 @@ class QualityGate:
             answers_alike=None,
             seconds=sum(probe.seconds for probe in look.probes),
             objection=objection,
+            to_largest=self._to_largest(look),
         )
         return _with(result, quality)
 
@@ -175,6 +189,21 @@ def is_plain_candidate(candidate: Candidate) -> bool:
         and candidate.get("spec-type") in {None, "none"}
         and not candidate.environment
     )
+
+
+def reference_probe(records: Sequence[TrialRecord], folder: Path) -> Probe | None:
+    """What a study's plain reference would say next at the fixed places; None where it has no reference.
+
+    Args:
+        records: The study's trials.
+        folder: The study's.
+    """
+    for record in records:
+        if record.score is not None and record.result is not None and record.result.quality is not None:
+            kept = _kept(TrialFolder.of(folder, record.number), record.key)
+            if kept is not None:
+                return kept.probe
+    return None
 
 
 def _with(result: LaunchResult, quality: Quality) -> LaunchResult:

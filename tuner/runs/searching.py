@@ -146,7 +146,7 @@ class Searching:
                 )
         why_done = self._search.why_done(records, lambda one: self._is_out(one, records), self._worthwhile)
         if why_done is not None:
-            return Ending(why_done)
+            return Ending(why_done, is_complete=True)
         found = self._search.propose(
             records,
             lambda one: self._is_out(one, records),
@@ -155,8 +155,8 @@ class Searching:
         )
         if found is not None:
             return self._candidate_spec(found.candidate), found.why
-        every = "everything in the search space"
-        return Ending(f"{every} that can fit was tried" if self._turned_away else f"{every} was tried")
+        every = "everything in the search space" + (" that can fit" if self._turned_away else "")
+        return Ending(f"{every} was tried", is_complete=True)
 
     def _refuses(self, candidate: Candidate, records: Sequence[TrialRecord]) -> bool:
         """Whether a candidate is not launched: it was already, it breaks a rule, or it cannot fit."""

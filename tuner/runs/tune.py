@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tuner.runs.budget import Budget, for_the_search
 from tuner.runs.ending import Ending
+from tuner.runs.measuring import Measuring
 from tuner.runs.proving import NO_PROOF, Proof, Proving
 from tuner.runs.quality_gate import QualityGate
 from tuner.runs.searching import Searching
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from tuner.core.interrupt import Interrupts
     from tuner.core.launch import LaunchSpec
     from tuner.core.memory.learned import Observation
-    from tuner.core.trial import TrialRecord
+    from tuner.core.quality import Probe
+    from tuner.core.trial import Errand, TrialRecord
     from tuner.runs.launching import LaunchRules
     from tuner.runs.protocols import Launcher, Progress, RigMonitor
     from tuner.search.strategy import Search
@@ -48,6 +50,8 @@ class TunePlan:
     """How long the answers of a launch are looked at, in seconds; None not to look."""
     proof: Proof = NO_PROOF
     """How the winner is proved."""
+    largest: Probe | None = None
+    """What the plain reference of the largest of several files says; None where that is this study's own."""
 
 
 class TuneRun:
@@ -68,9 +72,10 @@ class TuneRun:
     ) -> None:
         self._plan = plan
         self._store = store
+        self._begun = False
         self._study = StudyRun(
             plan.rules,
-            QualityGate(plan.quality_s, plan.rules.workload, folder),
+            QualityGate(plan.quality_s, plan.rules.workload, folder, largest=plan.largest),
             store=store,
             folder=folder,
             launcher=launcher,
@@ -99,6 +104,7 @@ class TuneRun:
             worthwhile=plan.worthwhile,
             used_s=self._study.used_s,
         )
+        self._measuring = Measuring(desk)
 
     def run(self) -> Ending:
         """Go on until all is done, the budget is spent, or somebody asks to stop.
@@ -107,9 +113,7 @@ class TuneRun:
             EngineError: The engine cannot be used, whatever the candidate.
             RigError: The devices fail again and again.
         """
-        self._study.begin()
-        self._searching.note_estimates()  # a killed tuner may not have come to it
-        self._study.desk.changed()
+        self._begin()
         confirmation = self._store.confirmation()
         if confirmation is None or self._more_than(confirmation.budget):
             ending = self._searching.run(self._search_budget, self._study.used_s)
@@ -119,6 +123,37 @@ class TuneRun:
         else:
             ending = Ending("the search had ended")
         return self._proving.run(confirmation, ending)
+
+    def spec(self, key: str) -> LaunchSpec:
+        """How what has that key is launched: a reference, or a candidate that was."""
+        return self._proving.spec(key)
+
+    def measure(
+        self, spec: LaunchSpec, why: str, errand: Errand, *, limit_s: float | None = None
+    ) -> TrialRecord | None:
+        """One launch beside search and proof; None where somebody asked to stop before.
+
+        Args:
+            spec: What to launch.
+            why: A word for people.
+            errand: What it is launched for.
+            limit_s: Seconds after which it is stopped wherever it is; None for any.
+
+        Raises:
+            TunerError: The run cannot go on.
+        """
+        self._begin()
+        self._plan.rules.memory.learn(self._store.records())
+        return self._measuring.make(spec, why, errand, limit_s=limit_s)
+
+    def _begin(self) -> None:
+        """Take up what there is of the study."""
+        if self._begun:
+            return
+        self._begun = True
+        self._study.begin()
+        self._searching.note_estimates()  # a killed tuner may not have come to it
+        self._study.desk.changed()
 
     def _more_than(self, budget: tuple[float | None, int | None]) -> bool:
         """Whether the search may use more than it had when it was confirmed."""

@@ -44,13 +44,32 @@ def largest_context(
     def fits(steps: int) -> bool:
         return most_modest(bound_at(steps * STEP_TOKENS), predict, room_mib)[1] >= SURE
 
-    low, high = 0, max(most_tokens // STEP_TOKENS, 1)
-    if fits(high):
-        return high * STEP_TOKENS
-    while high - low > 1:  # a larger context never needs less
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low * STEP_TOKENS or None
+    return _most(fits, 0, max(most_tokens // STEP_TOKENS, 1)) * STEP_TOKENS or None
+
+
+def largest_with(
+    candidate: Candidate,
+    predict: Callable[[Candidate], Prediction],
+    room_mib: Mapping[str, float],
+    *,
+    most_tokens: int,
+) -> int:
+    """The largest context that a candidate is expected to fit with, in tokens; its own at least.
+
+    Args:
+        candidate: Which has run with its own context.
+        predict: What a candidate needs.
+        room_mib: What may be used of each device, by name.
+        most_tokens: What the model was trained for.
+    """
+    own = candidate.get("ctx-size")
+    least = own if isinstance(own, int) else 0
+
+    def fits(steps: int) -> bool:
+        longer = candidate.with_options({"ctx-size": steps * STEP_TOKENS})
+        return chance_to_fit(predict(longer), room_mib) >= SURE
+
+    return max(least, _most(fits, least // STEP_TOKENS, most_tokens // STEP_TOKENS) * STEP_TOKENS)
 
 
 def most_modest(
@@ -66,6 +85,16 @@ def most_modest(
         if (own := (chance, -sum(over))) > rank:
             best, rank = (candidate, chance), own
     return best
+
+
+def _most(fits: Callable[[int], bool], low: int, high: int) -> int:
+    """The most steps that fit, up to `high`; `low` where none above it do. More never need less."""
+    if high <= low or fits(high):
+        return max(high, low)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 
 
 def _modest(bound: BoundSpace) -> list[Candidate]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from tuner.core.assignment.layers import reduced
-from tuner.core.canonical import SPLIT_MODES_WITH_RATIO
+from tuner.core.canonical import has_ratio
 from tuner.search.cuts import cuts_of, split_of
 from tuner.search.dimensions import Dimension, Integer
 
@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from tuner.core.space import Split
 
 
+#: Modes that deal out whole layers, or rows in their steps; others, those of forks too, cut within layers.
+_BY_LAYERS = frozenset({"layer", "row"})
+
+
 def split_dimensions(splits: Splits, parameter: Split, options: Mapping[str, Value]) -> tuple[Dimension, ...]:
     """What is drawn for a split; nothing where there is nothing to divide."""
     devices = cast("tuple[str, ...]", options["device"])
     mode = options["split-mode"]
-    if len(devices) < 2 or mode not in SPLIT_MODES_WITH_RATIO:
+    if len(devices) < 2 or not has_ratio(mode):
         return ()
     where = f"tensor-split/{mode}/{'+'.join(devices)}"
     if len(devices) == 2:
@@ -53,7 +57,7 @@ def place_of_split(
     """What would have to be drawn for a split, or for the nearest that there is."""
     if len(dimensions) == 1:
         return [_rung(_ladder(splits, parameter, options), target)]
-    return _cuts(target, dimensions, rounded_up=options["split-mode"] != "tensor")
+    return _cuts(target, dimensions, rounded_up=options["split-mode"] in _BY_LAYERS)
 
 
 def _ladder(splits: Splits, parameter: Split, options: Mapping[str, Value]) -> tuple[tuple[int, ...], ...]:
@@ -74,7 +78,7 @@ def _rung(ladder: tuple[tuple[int, ...], ...], target: Value | None) -> int:
 def _steps(splits: Splits, parameter: Split, options: Mapping[str, Value]) -> int:
     """Parts of a split; never fewer than there are devices."""
     devices = len(cast("tuple[str, ...]", options["device"]))
-    if options["split-mode"] == "tensor":
+    if options["split-mode"] not in _BY_LAYERS:
         return max(parameter.tensor_steps, devices)
     return max(min(parameter.layer_steps or splits.n_units, splits.n_units), devices)
 

@@ -33,6 +33,22 @@ def starting_candidates(bound: BoundSpace, devices: tuple[Device, ...]) -> list[
     return list(found.values())
 
 
+def adopted(candidate: Candidate, bound: BoundSpace) -> Candidate | None:
+    """What was best of another file or with another engine, in this study's space; None where that cannot have it.
+
+    Args:
+        candidate: Of another study.
+        bound: This study's space on its rig.
+    """
+    options = {name: value for name, value in candidate.items if bound.space.parameter(name) is not None}
+    if not set(candidate.devices) <= set(bound.devices):
+        return None
+    if not all(_is_possible(bound, name, value) for name, value in options.items()):
+        return None
+    found = complete(bound, options)
+    return None if broken_rule(bound.space, found.options) is not None else found
+
+
 def _published(bound: BoundSpace, devices: tuple[Device, ...]) -> list[tuple[str, Mapping[str, Value]]]:
     """What owners of the same cards have published, as far as the space has it, in the order of their split."""
     rows: list[tuple[str, Mapping[str, Value]]] = []

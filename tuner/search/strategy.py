@@ -193,6 +193,13 @@ class Search:
         """
         return self._speed.estimates(records) if self._trusts(records) else {}
 
+    def device_rates(self, records: Sequence[TrialRecord]) -> dict[str, Bandwidth]:
+        """What a decode step reaches of each device, by name, for a study of another file with the same engine.
+
+        Empty where the model does not fit the rig, and before some trials.
+        """
+        return self._speed.device_rates(records) if self._trusts(records) else {}
+
     def why_done(
         self, records: Sequence[TrialRecord], refuses: Callable[[Candidate], bool], worthwhile: float
     ) -> str | None:

@@ -16,7 +16,7 @@ from itertools import combinations, permutations, product
 from math import comb
 from typing import TYPE_CHECKING, Protocol, cast
 
-from tuner.core.canonical import SPLIT_MODES_WITH_RATIO, canonical
+from tuner.core.canonical import canonical, has_ratio
 from tuner.core.options import BASE_OPTIONS
 from tuner.core.space import (
     Choice,
@@ -265,7 +265,7 @@ class _Search:
         parameter = next((p for p in self._bound.space.parameters if isinstance(p, Split)), None)
         n = len(cast("tuple[str, ...]", options["device"]))
         mode = str(options["split-mode"])
-        if n == 1 or mode not in SPLIT_MODES_WITH_RATIO:
+        if n == 1 or not has_ratio(mode):
             return ((1,),)
         fixed = options.get("tensor-split")
         if parameter is None or not holds(parameter.when, options):

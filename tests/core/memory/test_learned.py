@@ -84,11 +84,15 @@ def test_another_situation_of_the_device_counts_less(situation: str) -> None:
     assert same.sigma < belief.sigma < prior(LAYER).sigma
 
 
-def test_another_engine_or_model_counts_less() -> None:
-    same = Learned((SEEN,), "engine model").belief("GPU-a", LAYER)
-    other = Learned((SEEN,), "engine other-model").belief("GPU-a", LAYER)
-    assert prior(LAYER).mean < other.mean < same.mean
-    assert prior(LAYER).sigma > other.sigma > same.sigma
+@pytest.mark.parametrize("half", ["engine/other-model", "other-engine/model"])
+def test_another_engine_or_model_counts_less_and_both_least(half: str) -> None:
+    seen = replace(SEEN, source="engine/model")
+    same, partly, other = (
+        Learned((seen,), source).belief("GPU-a", LAYER)
+        for source in ("engine/model", half, "other-engine/other-model")
+    )
+    assert prior(LAYER).mean < other.mean < partly.mean < same.mean
+    assert prior(LAYER).sigma > other.sigma > partly.sigma > same.sigma
 
 
 def test_more_is_added_at_the_end() -> None:

@@ -298,3 +298,31 @@ def test_usual_error_is_that_of_the_trials() -> None:
     wild = [slower(replace(TRIALS[n % 12], number=n), exp(factor)) for n, factor in enumerate(factors)]
     assert speed().usual_error(TRIALS) < 0.06
     assert speed().usual_error(wild) > 0.12
+
+
+# --- what devices reach, for a study of another file
+
+
+def test_what_devices_reach_lets_the_next_study_begin_with_what_is_true() -> None:
+    """Of devices whose figures nobody published, such as RPC servers, nothing else is known."""
+    rates = speed().device_rates(TRIALS)
+    assert set(rates) == {"CUDA0", "CUDA1"}
+    known = {name: replace(rate, sigma=0.3) for name, rate in rates.items()}
+    true = {one.key(): record.score or 0.0 for one, record in zip(SOME, TRIALS, strict=True)}
+
+    def off(bandwidths: Mapping[str, Bandwidth | None]) -> float:
+        """By how much a study without trials misses what a plain configuration makes, as a logarithm."""
+        plain = candidate("layer", (26, 40))
+        fresh = speed(bandwidths=bandwidths)
+        found = fresh.propose([], lambda one: one != plain, never)
+        assert found is not None
+        return abs(log(found.expected_tok_s / true[plain.key()]))
+
+    assert off(known) < 0.1
+    assert off({}) > 3 * off(known)
+
+
+def test_nothing_is_said_of_devices_before_there_are_trials_or_that_none_has_read_from() -> None:
+    assert speed().device_rates(TRIALS[:2]) == {}
+    alone = trials([candidate("none", (), device=("CUDA0",), ubatch_size=size) for size in (128, 256, 512)])
+    assert set(speed().device_rates(alone)) == {"CUDA0"}

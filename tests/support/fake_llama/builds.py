@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.fake_llama.fork import as_a_fork
+
 _HELP = Path(__file__).resolve().parents[3] / "tuner" / "engine" / "help"
 
 
@@ -22,8 +24,12 @@ class Build:
     draft_model_speculates: bool
     """Whether `-md` alone turns on draft-simple."""
 
+    fork_of: str = ""
+    """The build that a fork has left; empty for a build of llama.cpp itself."""
+
     def help_text(self) -> str:
-        return (_HELP / f"{self.name}.txt").read_text()
+        text = (_HELP / f"{self.fork_of or self.name}.txt").read_text()
+        return as_a_fork(text) if self.fork_of else text
 
 
 _COMPILER = "built with GNU 12.2.0 for Linux x86_64\n"
@@ -55,6 +61,15 @@ BUILDS = {
             listening="server is listening on",
             first_token_counts=True,
             draft_model_speculates=True,
+        ),
+        Build(
+            name="fork",
+            version_text=f"version: 4242 (f0f0f0f0)\n{_COMPILER}",
+            info="b4242-f0f0f0f0",
+            listening="HTTP server listening on",
+            first_token_counts=True,
+            draft_model_speculates=True,
+            fork_of="11434",
         ),
     )
 }

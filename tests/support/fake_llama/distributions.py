@@ -39,7 +39,9 @@ def next_tokens(text: str, plan: Plan, behaviour: Behaviour) -> list[tuple[int, 
     else:
         found = _distribution(f"plain {text}")
         if mean_kl := kl_nats(plan, behaviour):
-            seed = f"{plan.split_mode} {plan.cache_types} {behaviour.kl} {text}"
+            # what it is told to be off is the model's, and the same in every configuration
+            own = f"{plan.split_mode} {plan.cache_types}" if behaviour.kl is None else behaviour.kl
+            seed = f"{own} {text}"
             found = _skewed(found, seed, mean_kl)
     return [(token, math.log(part)) for token, part in sorted(found.items(), key=lambda row: -row[1])]
 

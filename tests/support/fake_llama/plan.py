@@ -26,7 +26,17 @@ _PROMPT_FACTOR = 25.0
 _CONTEXT_STEP = 256
 _KV_F16_BYTES = 2 * 2 * 8 * 128 * LAYERS
 """A token of context: K and V, 8 heads of 128 f16 values in every layer."""
-_TYPE_BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q5_0": 5.5, "q5_1": 6, "q4_0": 4.5, "q4_1": 5}
+_TYPE_BITS = {
+    "f32": 32,
+    "f16": 16,
+    "bf16": 16,
+    "q8_0": 8.5,
+    "q5_0": 5.5,
+    "q5_1": 6,
+    "q4_0": 4.5,
+    "q4_1": 5,
+    "q6_0": 6.5,
+}
 _TYPE_BITS |= {"iq4_nl": 4.5}
 _MIB = 1024 * 1024
 

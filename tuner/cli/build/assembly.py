@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
     from tuner.cli.build.options import TuneOptions
     from tuner.core.candidate import Candidate
+    from tuner.core.cards import Bandwidth
     from tuner.core.identity import StudyIdentity
     from tuner.core.model import ModelFile
     from tuner.core.rig import Rig
@@ -98,6 +99,7 @@ def assemble(
     rig: Rig | None = None,
     before: Sequence[TrialRecord] = (),
     starts: Sequence[tuple[str, Candidate]] = (),
+    rates: Mapping[str, Bandwidth] = MappingProxyType({}),
 ) -> Assembly:
     """Check every option, ask the engine and the driver, cut the space to what is possible.
 
@@ -109,6 +111,7 @@ def assemble(
         rig: The devices as they were seen before; None to look at them.
         before: Trials at other contexts, as if they had been made at this one.
         starts: What to try before the space's own starting candidates, with a word on why.
+        rates: What devices are known to reach with this engine, by name.
 
     Raises:
         TunerError: The first thing that makes the run impossible.
@@ -225,7 +228,7 @@ def assemble(
             ),
             candidate_spec=candidate_specs(context, model.n_units),
             budget=Budget(options.budget_s, options.launches),
-            search=make_search(bound, memory, rig, streams=workload.streams, before=before),
+            search=make_search(bound, memory, rig, streams=workload.streams, before=before, rates=rates),
             worthwhile=options.worthwhile,
             seed=options.seed,
             quality_s=options.quality_s,
@@ -259,6 +262,7 @@ def assemble(
                 },
                 workload=workload,
                 context=context,
+                reserve_mib=reserve,
             )
         ),
         study_folder=options.study_folder,
@@ -276,12 +280,16 @@ def make_search(
     streams: int,
     before: Sequence[TrialRecord] = (),
     enough: Enough | None = None,
+    rates: Mapping[str, Bandwidth] = MappingProxyType({}),
 ) -> Search:
     """The search of a study; see `Search`."""
     return Search(
         bound,
         memory,
-        bandwidths={device.name: decode_bandwidth(device.description) for device in rig.devices},
+        bandwidths={
+            device.name: rates.get(device.name) or decode_bandwidth(device.description)
+            for device in rig.devices
+        },
         streams=streams,
         before=before,
         enough=enough,

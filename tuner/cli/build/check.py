@@ -1,14 +1,16 @@
-"""What a command would do here, worked out without launching it."""
+"""Works out what a command would do here, without launching it."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tuner.cli.build.checked_memory import CheckedMemory, DeviceRow, public
+from tuner.cli.build.checked import Checked
+from tuner.cli.build.checked_memory import CheckedMemory, public
+from tuner.cli.build.checked_translation import for_newest, is_taken, source_of, translated
 from tuner.cli.option_values import by_device
 from tuner.core.checkup.check import Check, Level, Topic
 from tuner.core.checkup.fits import Room
@@ -22,6 +24,7 @@ from tuner.engine.command_findings import findings_of
 from tuner.engine.environment import server_environment
 from tuner.engine.findings.asked import asked_of
 from tuner.engine.gguf import read_model
+from tuner.engine.known_builds import newest_build
 from tuner.engine.probe import list_devices, probe
 from tuner.errors import EngineError, ModelError, RigError
 from tuner.report.best import shell_command
@@ -31,93 +34,15 @@ from tuner.rig.nvml import read_gpus
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tuner.cli.build.checked import CheckOptions
     from tuner.core.model import ModelFile
     from tuner.engine.checked_command import CheckedCommand
+    from tuner.engine.findings.asked import Asked
+    from tuner.engine.help_text import HelpText
     from tuner.engine.probe import Engine
 
 #: A pair that only builds with all FlashAttention kernels have.
 _MIXED_PAIR = ("q8_0", "q4_0")
-
-
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
-    """The options of `tuner check`."""
-
-    command: str
-    server: Path | None
-    settings: tuple[str, ...]
-    """`NAME=VALUE` in the place of what the command has."""
-    device_memory: str | None
-    reserve: str | None
-    facts: Path | None
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What a command would do."""
-
-    command: str
-    """As it was checked, settings applied."""
-    engine: Engine
-    rows: tuple[DeviceRow, ...]
-    """Empty where model or devices are not known."""
-    host_holds: str | None
-    host_mib: float | None
-    source: str | None
-    """Who worked the memory out: `tuner` or `llama-fit-params`."""
-    checks: tuple[Check, ...]
-    works: str | None
-    """A command that fits, where this one does not."""
-    works_by: str
-    """What is different about it."""
-
-    @property
-    def found(self) -> bool:
-        """Whether there is anything to say against it."""
-        return any(check.level in {Level.PROBLEM, Level.WARNING} for check in self.checks)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "command": self.command,
-            "engine": {"path": str(self.engine.path), "version": self.engine.version},
-            "memory_source": self.source,
-            "devices": [
-                {
-                    "name": row.name,
-                    "description": row.description,
-                    "holds": row.holds,
-                    "weights_mib": round(row.need.weights, 1),
-                    "kv_mib": round(row.need.kv, 1),
-                    "recurrent_mib": round(row.need.recurrent, 1),
-                    "compute_mib": round(row.need.compute, 1),
-                    "draft_mib": round(row.need.draft + row.need.projector, 1),
-                    "runtime_mib": round(row.need.runtime, 1),
-                    "total_mib": round(row.need.total, 1),
-                    "sigma_mib": round(row.need.sigma, 1),
-                    "free_mib": row.room.free_mib,
-                    "reserve_mib": row.room.reserve_mib,
-                    "over_mib": round(row.need.total - row.room.usable_mib, 1),
-                    "fits_probability": round(row.chance, 4),
-                    "fails_at": row.fails_at,
-                }
-                for row in self.rows
-            ],
-            "host": None
-            if self.host_mib is None
-            else {"holds": self.host_holds, "total_mib": round(self.host_mib, 1)},
-            "findings": [
-                {
-                    "topic": check.topic.value,
-                    "subject": check.subject,
-                    "level": check.level.value,
-                    "text": check.text,
-                    "remedy": check.remedy,
-                }
-                for check in self.checks
-            ],
-            "works": None if self.works is None else {"command": self.works, "change": self.works_by},
-        }
 
 
 def check_command(options: CheckOptions, environ: Mapping[str, str], config_home: Path) -> Checked:
@@ -130,33 +55,43 @@ def check_command(options: CheckOptions, environ: Mapping[str, str], config_home
 
     Raises:
         UsageError: The command cannot be read, or an option is wrong.
-        EngineError: There is no engine to ask.
+        EngineError: A llama-server that is named cannot be asked, or memory is asked about and there is none.
     """
-    engine = probe(_engine_path(options), server_environment(environ, config_home, allow_p2p=True))
-    command = read_command(engine.help, options.command)
-    if options.settings:
-        command = set_options(command, engine.help, options.settings)
-    environment = server_environment({**environ, **command.environment}, config_home, allow_p2p=True)
-    rig, checks = _rig(options, engine, command, environment)
+    asking = server_environment(environ, config_home, allow_p2p=True)
+    path = _engine_path(options)
+    if path is None:
+        return _by_newest_help(options, asking)
+    engine = probe(path, asking)
+    command = _command(options, engine.help)
+    source = source_of(command, engine.help, given=options.source, engine=engine, environment=asking)
+    program = None if options.server is None else str(options.server)
+    translation = translated(command, source, engine.help, "this llama-server", program=program)
+    run = command if translation is None else translation.command
+    environment = server_environment({**environ, **run.environment}, config_home, allow_p2p=True)
+    rig, checks = _rig(options, engine, run, environment)
     model, unread = _model(command)
     pairs = read_build(engine.path, environment).fast_kv_pairs
-    asked = asked_of(
-        command,
-        engine.help,
-        model=model,
-        n_devices=len(rig.devices) or None,
-        fa_all_quants=None if pairs is None else _MIXED_PAIR in pairs,
-        device_names=rig.names,
-    )
-    checks += [*unread, *findings_of(asked)]
-    shown = shell_command((command.program or "llama-server", *words_of(command)), public(command))
-    nothing = Checked(shown, engine, (), None, None, None, tuple(checks), None, "")
+
+    def asked(one: CheckedCommand) -> Asked:
+        return asked_of(
+            one,
+            engine.help,
+            model=model,
+            n_devices=len(rig.devices) or None,
+            fa_all_quants=None if pairs is None else _MIXED_PAIR in pairs,
+            device_names=rig.names,
+        )
+
+    checks += [*unread, *findings_of(asked(command))]
+    if translation is None and options.server is None and is_taken(command, engine.help):
+        translation = for_newest(command, engine)
+    nothing = Checked(_shown(command), engine, (), None, None, None, tuple(checks), None, "", translation)
     if model is None or not rig.devices:
         return nothing
     memory = CheckedMemory.of(
-        engine, model, rig, asked, environment, rooms=_rooms(options, rig), facts_folder=options.facts
+        engine, model, rig, asked(run), environment, rooms=_rooms(options, rig), facts_folder=options.facts
     )
-    works, works_by = memory.mended(command, engine)
+    works, works_by = memory.mended(run, engine)
     return replace(
         nothing,
         rows=memory.rows(),
@@ -169,15 +104,42 @@ def check_command(options: CheckOptions, environ: Mapping[str, str], config_home
     )
 
 
-def _engine_path(options: CheckOptions) -> Path:
-    if options.server is not None:
-        return options.server
+def _by_newest_help(options: CheckOptions, asking: Mapping[str, str]) -> Checked:
+    """What can be said of a command where there is no llama-server: its flags, and what they are today."""
+    build = newest_build()
+    command = _command(options, build.help)
+    source = source_of(command, build.help, given=options.source, engine=None, environment=asking)
+    translation = translated(command, source, build.help, f"build {build.number}, the newest known here")
+    model, unread = _model(command)
+    asked = asked_of(command, build.help, model=model, n_devices=None, fa_all_quants=None, device_names=())
+    text = f"no llama-server here, so only flags are checked, by the help of build {build.number}"
+    missing = Check(Topic.ENGINE, "", Level.UNKNOWN, text, "give its path: --server /path/to/llama-server")
+    checks = (missing, *unread, *findings_of(asked))
+    return Checked(_shown(command), None, (), None, None, None, checks, None, "", translation)
+
+
+def _command(options: CheckOptions, help_text: HelpText) -> CheckedCommand:
+    command = read_command(help_text, options.command)
+    return set_options(command, help_text, options.settings) if options.settings else command
+
+
+def _shown(command: CheckedCommand) -> str:
+    return shell_command((command.program or "llama-server", *words_of(command)), public(command))
+
+
+def _engine_path(options: CheckOptions) -> Path | None:
+    """The engine to ask; None where there is none and flags alone can be looked at."""
+    given = options.server or options.measured_with
+    if given is not None:
+        return given
     words = options.command.split()
     named = next((word for word in words if word.rpartition("/")[2].startswith("llama-server")), None)
     for name in (named, "llama-server"):
         found = None if name is None else shutil.which(os.path.expanduser(name))  # noqa: PTH111 - as the shell does
         if found is not None:
             return Path(found)
+    if options.device_memory is None and options.reserve is None:
+        return None
     raise EngineError("no llama-server on the PATH; give its path: --server /path/to/llama-server")
 
 

@@ -11,11 +11,11 @@ _HOST = re.compile(r"CPU(?:_\w+)?|\w+_Host")
 HOST = "CPU"
 
 # llama.cpp:306 (trace), and in tensor mode the list before it; the list at start; ggml_cuda_init
-_USING = re.compile(r"using device (\S+) \((.*?)\) \(([^()]*)\) - (\d+) MiB free")
-_USING_OLD = re.compile(r"using device (\S+) \(([^()]*)\) - (\d+) MiB free")
+_USING = re.compile(r"using device (\S+) \((.*?)\) \(([^()]*)\) - (\d{1,18}) MiB free")
+_USING_OLD = re.compile(r"using device (\S+) \(([^()]*)\) - (\d{1,18}) MiB free")
 _OF_META = re.compile(r" - device \d+: (\S+) \((.*)\)")
-_LISTED = re.compile(r" - ([A-Za-z]+\d+) *: (.*) \(\d+ MiB, (\d+) MiB free\)")
-_CAPABILITY = re.compile(r"Device (\d+): (.+?), (?:compute capability (\d+)\.(\d+)|(gfx\w+))")
+_LISTED = re.compile(r" - ([A-Za-z]+\d+) *: (.*) \(\d+ MiB, (\d{1,18}) MiB free\)")
+_CAPABILITY = re.compile(r"Device (\d{1,9}): (.+?), (?:compute capability (\d{1,9})\.(\d{1,9})|(gfx\w+))")
 _FOUND = re.compile(r"found \d+ (CUDA|ROCm|MUSA) devices")
 _NAMED = re.compile(r"\b(CUDA|ROCm|MUSA|Vulkan|SYCL)\d")
 _CURRENT = re.compile(r"current device: (\d+)")

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 # The allocators' own lines: CUDA and ROCm (ggml-cuda.cu:888), the generic one (ggml-backend.cpp:102), Vulkan
 # (ggml-vulkan-buffers.cpp:226), host (ggml.c:381, ggml-backend.cpp:2607), output (llama-context.cpp:2205).
-_ALLOCATING = re.compile(r"allocating ([\d.]+) MiB on device (\d+): cudaMalloc failed")
-_FAILED_BUFFER = re.compile(r"failed to allocate (?!output )(\S+?)(?:\[([^\]]+)\])? buffer of size (\d+)")
-_VULKAN_SIZE = re.compile(r"(?:Device memory|Memory) allocation of size (\d+) failed")
-_HOST_SIZE = re.compile(r"insufficient memory \(attempted to allocate\s+([\d.]+) MB\)")
-_HOST_BYTES = re.compile(r"failed to allocate buffer of size (\d+)")
-_OUTPUT_SIZE = re.compile(r"failed to allocate output buffer of size ([\d.]+) MiB")
+_ALLOCATING = re.compile(r"allocating (\d{1,12}(?:\.\d+)?) MiB on device (\d{1,9}): cudaMalloc failed")
+_FAILED_BUFFER = re.compile(
+    r"failed to allocate (?!output )(\S+?)(?:\[([^\]\n]+)\])? buffer of size (\d{1,18})\b"
+)
+_VULKAN_SIZE = re.compile(r"(?:Device memory|Memory) allocation of size (\d{1,18}) failed")
+_HOST_SIZE = re.compile(r"insufficient memory \(attempted to allocate\s+(\d{1,12}(?:\.\d+)?) MB\)")
+_HOST_BYTES = re.compile(r"failed to allocate buffer of size (\d{1,18})\b")
+_OUTPUT_SIZE = re.compile(r"failed to allocate output buffer of size (\d{1,12}(?:\.\d+)?) MiB")
 _VULKAN_REFUSAL = re.compile(
     r"ErrorOutOfDeviceMemory|exceeds device buffer size limit|No suitable memory type found"
 )
@@ -39,7 +41,7 @@ _FATAL = re.compile(
     r"|^(?!.*prompt cache).*std::bad_alloc",
     re.MULTILINE,
 )
-_UNABLE = re.compile(r"unable to allocate (\S+?)(?:\[([^\]]+)\])? buffer")
+_UNABLE = re.compile(r"unable to allocate (\S+?)(?:\[([^\]\n]+)\])? buffer")
 
 #: What decided, the most telling first.
 _EVIDENCE = (

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 #: Newest evidence that is kept for a device in one situation.
 _KEPT = 24
-#: Evidence of another model or engine is this much less sharp.
-_ELSEWHERE = 3.0
+#: Evidence of another model and engine is this much less sharp, and that of the same model or engine only so much:
+#: what no line names is the engine's (its kernels, its workspaces) in one part, and the model's in another.
+_ELSEWHERE, _HALF_ELSEWHERE = 3.0, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Observation:
     situation: str
     """`Situation.key`."""
     source: str
-    """Engine and model that it was seen with."""
+    """Engine and model that it was seen with, as `engine/model`."""
     low_mib: float | None
     high_mib: float | None
 
@@ -96,7 +97,10 @@ class Learned:
         sharp = Evidence(one.low_mib, one.high_mib)
         if one.source == self.source:
             return sharp
-        return Evidence(one.low_mib, one.high_mib, sharp.sigma * _ELSEWHERE)
+        shared = set(zip(one.source.split("/"), self.source.split("/"), strict=False))
+        is_half = any(theirs == mine != "" for theirs, mine in shared)
+        doubt = _HALF_ELSEWHERE if is_half else _ELSEWHERE
+        return Evidence(one.low_mib, one.high_mib, sharp.sigma * doubt)
 
 
 def _amount(number: float | None) -> float | None:

@@ -47,12 +47,14 @@ def with_defaults(
         if entry is None or name in names or entry.variable in kept or not _is_read(name, names, kinds):
             continue
         words = () if value_change(name, was, old, new) is not None else _words(entry, was)
-        text = f"the default was {was} and is {now}"
+        text = f"the default was {_shown(was)} and is {_shown(now)}"
         if words:
             pinned.append(Said(words, name))
             changes.append(Change(ChangeKind.PINNED, "", " ".join(words), text))
         else:
-            changes.append(Change(ChangeKind.DIFFERS, f"--{name}", "", f"{text}; no flag says what it was"))
+            changes.append(
+                Change(ChangeKind.DIFFERS, f"--{name}", "", f"{text}; no flag sets it to what it was")
+            )
     return Step((*said, *pinned), tuple(changes))
 
 
@@ -70,6 +72,10 @@ def _changed(old: HelpText, new: HelpText) -> dict[str, tuple[str, str]]:
         if old.entry(change.until) is None and new.entry(change.until) is not None:
             found[change.option] = (change.was, change.now)
     return found
+
+
+def _shown(default: str) -> str:
+    return f"'{default}'" if " " in default else default
 
 
 def _same(was: HelpEntry, old: HelpText, new: HelpText) -> HelpEntry | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tuner.engine.checked_command import flags_of
@@ -58,7 +58,7 @@ class Written:
 
     words: tuple[str, ...]
     environment: Mapping[str, str]
-    changes: tuple[Change, ...] = field(default=())
+    changes: tuple[Change, ...] = ()
 
 
 def read_said(
@@ -100,10 +100,11 @@ def write_said(said: Sequence[Said], kept: Mapping[str, str], new: HelpText) -> 
             value = one.tokens[1] if entry.takes_value else one.assigned
             environment[name] = value
             if name != one.variable:
-                changes.append(Change(ChangeKind.RENAMED, one.shown, f"{name}={value}", _OTHER_NAME))
+                after = replace(one, variable=name, assigned=value).shown
+                changes.append(Change(ChangeKind.RENAMED, one.shown, after, _OTHER_NAME))
         else:
             words += one.tokens
-            after = " ".join(one.tokens)
+            after = replace(one, variable=None).shown
             changes.append(Change(ChangeKind.RENAMED, one.shown, after, "no variable sets it here"))
     return Written(tuple(words), environment, tuple(changes))
 
@@ -129,9 +130,7 @@ def _of_variable(name: str, value: str, old: HelpText, new: HelpText) -> Step | 
         tokens = _tokens(entry, "0" if is_negated else value)
         if tokens:
             return Step((Said(tokens, old.canonical(tokens[0]), name, value),))
-        if name not in new.variables:
-            return Step((), (Change(ChangeKind.LEFT_OUT, f"{name}={value}", "", "it is off anyway"),))
-        return None
+        return _off_anyway(name, value) if name not in new.variables else None
     if name in new.variables:
         return None
     return _of_gone_variable(name, value, new)
@@ -156,20 +155,28 @@ def _of_gone_variable(name: str, value: str, new: HelpText) -> Step | None:
     if change.new == _LOAD_MODE:
         on, off = _LOADING[change.old]
         spelling = off if name.startswith(_NEGATED) or value in NO else on
-        return Step((Said((spelling,), None, name, value),) if spelling else ())
+        return Step((Said((spelling,), None, name, value),)) if spelling else _off_anyway(name, value)
     before = f"{name}={value}"
     entry = None if change.new is None else new.variables.get(change.new)
     if change.new is None or entry is None:
         text = f"build {change.since} and newer do not read it"
         return Step((), (Change(ChangeKind.LOST, before, "", text),))
-    said = Said(_tokens(entry, value), new.canonical(entry.spellings[-1]), change.new, value)
-    return Step((said,), (Change(ChangeKind.RENAMED, before, f"{change.new}={value}", _OTHER_NAME),))
+    tokens = _tokens(entry, "0" if name.startswith(_NEGATED) else value)
+    if not tokens:
+        return _off_anyway(name, value)
+    said = Said(tokens, new.canonical(tokens[0]), name, value)
+    return Step((said,))
+
+
+def _off_anyway(name: str, value: str) -> Step:
+    return Step((), (Change(ChangeKind.LEFT_OUT, f"{name}={value}", "", "it is off anyway"),))
 
 
 def renamed(said: Said, tokens: tuple[str, ...], why: str) -> Step:
     """The same said in other words."""
-    after = " ".join(tokens) if said.name not in SECRETS else tokens[0]
-    return Step((replace(said, tokens=tokens),), (Change(ChangeKind.RENAMED, said.shown, after, why),))
+    new = replace(said, tokens=tokens)
+    after = replace(new, variable=None).shown
+    return Step((new,), (Change(ChangeKind.RENAMED, said.shown, after, why),))
 
 
 def dropped(said: Said, kind: ChangeKind, why: str) -> Step:

@@ -152,6 +152,19 @@ class SpeedSearch:
         numbers = views[0][1].trials.numbers
         return {number: float(np.exp(one)) for number, one in zip(numbers, own, strict=True) if number >= 0}
 
+    def device_rates(self, records: Sequence[TrialRecord]) -> dict[str, Bandwidth]:
+        """What a decode step reaches of each device by the study's own trials, by name; none before some of them."""
+        view = self._view(records)
+        if int(view.trials.are_own.sum()) < _ENOUGH:
+            return {}
+        read = view.trials.measured.rows.read_bytes[view.trials.are_own].sum(axis=0) > 0
+        sigmas = np.sqrt(np.diag(view.fitted.covariance))
+        return {
+            name: Bandwidth(float(np.exp(view.fitted.theta[place])), float(sigmas[place]))
+            for place, name in enumerate(self._bound.devices)
+            if read[place]
+        }
+
     def usual_error(self, records: Sequence[TrialRecord]) -> float:
         """How far off the model usually is, as a standard deviation of the logarithm of a time."""
         return self._view(records).usual_sigma
