@@ -15,7 +15,8 @@ from tuner.cli.study_folder import DATABASE, check_writable
 from tuner.cli.tuning import holding, take_study
 from tuner.core.freshness.change import Freshness
 from tuner.errors import StudyError
-from tuner.search.canary.claim import WIDE, claim_of, measured_ratio
+from tuner.search.canary.claim import claim_of, measured_ratio
+from tuner.search.canary.verdict import WIDE
 
 if TYPE_CHECKING:
     from tuner.cli.build.changed import Changed, RetuneOptions

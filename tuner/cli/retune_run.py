@@ -23,7 +23,7 @@ from tuner.report.regression import regression_report
 from tuner.report.retuned import retuned_document, verdict_sentences
 from tuner.runs.builds import EitherLauncher
 from tuner.runs.trial_folder import TrialFolder, write_json, write_text
-from tuner.search.canary.verdict import Verdict
+from tuner.search.canary.verdict import WIDE, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,6 +143,8 @@ def _conclude(
     if best is not None:
         sentences += [f"{_new(best)}:", best["winner"]["command"], f"Written: {folder / BEST}"]
         remember_best(best, rig, options.facts, verdict=verdict.value, basis=basis, state=state)
+    elif verdict is Verdict.UNCHANGED and found.judged.shortfall(plan.best.key) > WIDE:
+        sentences.append(f"Nothing was rewritten: {changed.best.path} stays as it is.")
     elif verdict is Verdict.UNCHANGED:
         sentences.append(f"Nothing was rewritten: {changed.best.path} holds for what there is now.")
         entry = {**changed.best.document, "date": now(), "engine": changed.assembly.facts["engine"]}

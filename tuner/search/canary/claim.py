@@ -7,6 +7,7 @@ from math import exp, hypot, log
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from tuner.search.canary.verdict import WIDE
 from tuner.search.confirmation.interval import paired
 from tuner.search.confirmation.looks import ALPHA, alpha_at
 from tuner.search.confirmation.state import complete_blocks, launches_of
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 #: Blocks after which it is looked at, beside the last.
 _LOOKS = (3, 5)
-#: A shortfall that cannot be excluded and is less than this, as a part of the claim, needs no further launches.
-WIDE = 0.15
 #: How far off a ratio may be that was never confirmed, as a part.
 _UNCONFIRMED = 0.05
 
