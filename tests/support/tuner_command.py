@@ -69,9 +69,10 @@ class TunerCommand:
         return self.fake.environment(kept) | own
 
     def words(self, *options: str, model: Path | None = None, space: str = "quick") -> list[str]:
-        """The words of `tuner tune` behind the program; an option that is given again wins."""
+        """The words of `tuner tune` behind the program; an option that is given again wins, `--server` too."""
+        server = () if "--server" in options else ("--server", str(self.fake.path))
         return [
-            *("tune", str(model or self.model), "--server", str(self.fake.path), "--space", space),
+            *("tune", str(model or self.model), *server, "--space", space),
             *("--study", "mine", "--results", str(self.results), "--context", "2048"),
             *("--prompts", "short", "--requests", "1", "--tokens", "8", "--yes"),
             *("--confirm", "0", "--endure", "off", "--quality", "off", *options),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,21 +18,9 @@ from tuner.cli.serving_options import (  # noqa: TC001 - Typer reads them
     ModelPath,
     Port,
 )
-from tuner.core.rig import device_identity
 from tuner.core.sameness import differences
-from tuner.core.serving import value_of
 from tuner.engine.environment import serving_environment
-from tuner.engine.gguf import read_model
-from tuner.engine.probe import list_devices, probe
 from tuner.errors import EngineError, PlatformError, StudyError
-from tuner.rig.lock import RigLock
-from tuner.rig.match import match_devices
-from tuner.rig.nvml import read_gpus
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tuner.report.exports.form import Served
 
 
 def serve(
@@ -57,13 +45,15 @@ def serve(
         raise PlatformError(
             "tuner serve runs on Linux and WSL2; tuner export --format powershell writes a script"
         )
+    from tuner.cli.build.as_it_is import as_it_is  # noqa: PLC0415 - devices and file locks are looked at on Linux only
+
     serving = read_serving(
         model_path=model_path, host=host, port=port, api_key_file=api_key_file, alias=alias
     )
     winner = winner_served(read_best(best, results), serving, note)
     environment = serving_environment(os.environ, winner.environment)
     found = differences(
-        winner.document, _now(winner, environment), [device.name for device in winner.devices]
+        winner.document, as_it_is(winner, environment), [device.name for device in winner.devices]
     )
     if found and not anyway:
         raise StudyError(
@@ -77,38 +67,3 @@ def serve(
         os.execve(winner.program, [winner.program, *winner.words], environment)  # noqa: S606 - no shell is wanted
     except OSError as error:
         raise EngineError(f"{winner.program} cannot be started: {error.strerror or error}") from error
-
-
-def _now(winner: Served, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Engine, devices and model as they are, in best.json's form.
-
-    Raises:
-        TunerError: One of them cannot be read, or a tuner is at work on these devices.
-    """
-    with RigLock(
-        tuple(device_identity(device.uuid, device.name, device.description) for device in winner.devices)
-    ):
-        pass  # beside a server that serves a tuner would measure neither
-    model = read_model(Path(winner.model_path))
-    engine = probe(Path(winner.program), environment)
-    reading = read_gpus()
-    devices = match_devices(
-        list_devices(engine, environment, value_of(winner.words, ("--rpc",))), reading, environment
-    )
-    return {
-        "engine": {"digest": engine.digest, "version": engine.version},
-        "devices": [
-            {
-                "name": device.name,
-                "description": device.description,
-                "total_mib": device.total_mib,
-                "uuid": device.uuid,
-            }
-            for device in devices
-        ],
-        "model": {
-            "fingerprint": model.fingerprint,
-            "name": model.name,
-            "size_bytes": model.size_bytes,
-        },
-    }
