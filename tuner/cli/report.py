@@ -24,6 +24,10 @@ def report(
         ),
     ] = None,
     results: Annotated[Path, typer.Option(metavar="DIR", help="Where studies are kept.")] = Path("results"),
+    facts: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where what rigs have taught is kept; default: your data folder."),
+    ] = None,
 ) -> None:
     """Write a study's result as one HTML page that needs no network.
 
@@ -41,6 +45,6 @@ def report(
 
     for folder in [find_study(study, results)] if ladder is None else rungs_of(ladder):
         path = output or folder / REPORT
-        text = render(report_inputs(folder), written=now())
+        text = render(report_inputs(folder, rig_facts=facts), written=now())
         write_text(path, text)
         typer.echo(f"Written: {path} ({len(text.encode()) / 1e6:.1f} MB)")

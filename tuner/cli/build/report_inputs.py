@@ -11,13 +11,15 @@ from tuner.cli.study_folder import DATABASE, LADDER, TABLE
 from tuner.core.assignment.splits import Splits
 from tuner.core.memory.learned import Learned
 from tuner.core.memory.predict import Predictor
-from tuner.core.rig import Device
+from tuner.core.rig import Device, device_identity
 from tuner.engine.gguf import read_model
 from tuner.errors import ModelError
 from tuner.importances import importances
 from tuner.report.headline import winning
 from tuner.report.view.inputs import ReportInputs
+from tuner.report.view.slots import BuildPoint
 from tuner.report.view.walls import walls_of_modes
+from tuner.rig.history import History
 from tuner.runs.trial_folder import TrialFolder
 from tuner.search.memory_gate import MemoryGate
 from tuner.study import StudyStore
@@ -28,11 +30,12 @@ if TYPE_CHECKING:
     from tuner.core.trial import TrialRecord
 
 
-def report_inputs(folder: Path, *, with_walls: bool = True) -> ReportInputs:
+def report_inputs(folder: Path, *, with_walls: bool = True, rig_facts: Path | None = None) -> ReportInputs:
     """Read a study.
 
     Args:
         folder: The study's; a run may be going on with it.
+        rig_facts: Where what rigs have taught is kept; the user's data folder if None.
         with_walls: Whether it is worked out where the cards are full and what lies where, for a second or two.
 
     Raises:
@@ -62,6 +65,7 @@ def report_inputs(folder: Path, *, with_walls: bool = True) -> ReportInputs:
         walls=None if known is None else walls_of_modes(records, confirmation, needs, *known),
         ladder=_ladder_of(folder),
         engines=_engines_of(folder),
+        builds=_builds_of(store.facts, rig_facts),
         running=is_running(folder),
     )
 
@@ -87,6 +91,25 @@ def _engines_of(folder: Path) -> Mapping[str, Any] | None:
     document = _beside(folder, TABLE)
     names = {row.get("name") for row in (document or {}).get("rows", ())}
     return document if folder.resolve().name in names else None
+
+
+def _builds_of(facts: Mapping[str, Any], rig_facts: Path | None) -> tuple[BuildPoint, ...]:
+    """What was best on the study's rig, with the same model and the same work."""
+    devices = facts["devices"]
+    rig = tuple(device_identity(row["uuid"], row["name"], row["description"]) for row in devices)
+    key = (facts["model"]["fingerprint"], facts["workload"]["digest"], facts["workload"]["ctx_size"])
+    return tuple(
+        BuildPoint(
+            date=one.date,
+            build=f"{one.engine_version.removeprefix('version: ')} [{one.engine_digest[:8]}]",
+            tok_s=one.score_tok_s,
+            low_tok_s=None,  # what is known within an interval is a ratio
+            high_tok_s=None,
+            configuration=one.configuration,
+        )
+        for one in History(rig, rig_facts).load().entries
+        if (one.model_fingerprint, one.workload, one.context) == key and one.score_tok_s is not None
+    )
 
 
 def _beside(folder: Path, name: str) -> dict[str, Any] | None:
