@@ -154,3 +154,25 @@ def test_the_log_of_a_trial_that_has_not_ended_is_not_in_the_page(command: Tuner
         database.execute("UPDATE trials SET state = 'RUNNING' WHERE number = 1")
     written(command)
     assert details(path.read_text(encoding="utf-8"))["1"]["log"] == ""
+
+
+def test_what_was_best_with_another_build_is_drawn_beside_it(command: TunerCommand) -> None:
+    words = command.words("--launches", "2", "--facts", str(command.folder / "facts"))
+    assert command.run(*words).code == 0
+    assert "From build to build" not in _page(command)
+    (path,) = (command.folder / "facts").glob("history-*.json")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    (own,) = document["entries"]
+    before = {**own, "study": "before", "date": "2026-01-01T00:00:00+00:00", "engine_digest": "0" * 64}
+    another = {**before, "study": "another", "context": own["context"] * 2}
+    document["entries"] = [before, another, own]
+    path.write_text(json.dumps(document), encoding="utf-8")
+    page = _page(command)
+    assert "From build to build" in page
+    assert page.count("[00000000]") > 0
+    assert "another" not in page.partition("From build to build")[2].partition("</section>")[0]
+
+
+def _page(command: TunerCommand) -> str:
+    written(command, "--facts", str(command.folder / "facts"))
+    return html.unescape((command.study / "report.html").read_text(encoding="utf-8"))

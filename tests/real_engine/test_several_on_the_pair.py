@@ -75,7 +75,13 @@ def servers(folder: Path, server_path: Callable[[int], Path]) -> Iterator[Mappin
     builds = {"new": engine_setup.NEW_BUILD, "old": engine_setup.OLD_BUILD}
     said = {}
     pairs = {
-        name: RpcPair(folder / f"pair-{name}", program=engine_setup.rpc_server(build))
+        # one thread each: four servers whose threads wait for each other would stand still on a busy machine
+        name: RpcPair(
+            folder / f"pair-{name}",
+            program=engine_setup.rpc_server(build),
+            fast_threads=1,
+            slow_threads=1,
+        )
         for name, build in builds.items()
     }
     with pairs["new"] as new, pairs["old"] as old:
@@ -83,7 +89,7 @@ def servers(folder: Path, server_path: Callable[[int], Path]) -> Iterator[Mappin
             pair.supervise()
             link = folder / name
             link.symlink_to(server_path(builds[name]).parent)
-            said[name] = f"{link}/llama-server --rpc {pair.endpoints}"
+            said[name] = f"{link}/llama-server --rpc {pair.endpoints} -t 1"
         yield said
 
 

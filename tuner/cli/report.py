@@ -45,6 +45,6 @@ def report(
 
     for folder in [find_study(study, results)] if ladder is None else rungs_of(ladder):
         path = output or folder / REPORT
-        text = render(report_inputs(folder, rig_facts=facts), written=now())
+        text = render(report_inputs(folder, facts_folder=facts), written=now())
         write_text(path, text)
         typer.echo(f"Written: {path} ({len(text.encode()) / 1e6:.1f} MB)")

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from tuner.core.trial import TrialRecord
 
 
-def report_inputs(folder: Path, *, with_walls: bool = True, rig_facts: Path | None = None) -> ReportInputs:
+def report_inputs(folder: Path, *, with_walls: bool = True, facts_folder: Path | None = None) -> ReportInputs:
     """Read a study.
 
     Args:
         folder: The study's; a run may be going on with it.
-        rig_facts: Where what rigs have taught is kept; the user's data folder if None.
         with_walls: Whether it is worked out where the cards are full and what lies where, for a second or two.
+        facts_folder: Where what rigs have taught is kept; the user's data folder if None.
 
     Raises:
         StudyError: It cannot be read.
@@ -65,7 +65,7 @@ def report_inputs(folder: Path, *, with_walls: bool = True, rig_facts: Path | No
         walls=None if known is None else walls_of_modes(records, confirmation, needs, *known),
         ladder=_ladder_of(folder),
         engines=_engines_of(folder),
-        builds=_builds_of(store.facts, rig_facts),
+        builds=_builds_of(store, facts_folder),
         running=is_running(folder),
     )
 
@@ -77,6 +77,34 @@ def is_running(folder: Path) -> bool:
     from tuner.rig.lock import holder_of  # noqa: PLC0415 - file locks are Linux's
 
     return holder_of(str(folder.resolve())) is not None
+
+
+def _builds_of(store: StudyStore, facts_folder: Path | None) -> tuple[BuildPoint, ...]:
+    """What was best on the study's rig when, with the same model, context and workload; nothing before its end."""
+    facts = store.facts
+    identity = tuple(
+        device_identity(row["uuid"], row["name"], row["description"]) for row in facts["devices"]
+    )
+    entries = History(identity, facts_folder).load().entries
+    study = facts["study"]
+    own = next(
+        (one for one in entries if (one.study, one.created) == (study["name"], study["created"])), None
+    )
+    if own is None:
+        return ()
+    alike = (own.model_fingerprint, own.context, own.workload)
+    return tuple(
+        BuildPoint(
+            one.date,
+            f"{one.engine_version.removeprefix('version: ')} [{one.engine_digest[:8]}]",
+            one.score_tok_s,
+            None,
+            None,
+            one.configuration,
+        )
+        for one in entries
+        if (one.model_fingerprint, one.context, one.workload) == alike and one.score_tok_s is not None
+    )
 
 
 def _ladder_of(folder: Path) -> Mapping[str, Any] | None:
@@ -91,25 +119,6 @@ def _engines_of(folder: Path) -> Mapping[str, Any] | None:
     document = _beside(folder, TABLE)
     names = {row.get("name") for row in (document or {}).get("rows", ())}
     return document if folder.resolve().name in names else None
-
-
-def _builds_of(facts: Mapping[str, Any], rig_facts: Path | None) -> tuple[BuildPoint, ...]:
-    """What was best on the study's rig, with the same model and the same work."""
-    devices = facts["devices"]
-    rig = tuple(device_identity(row["uuid"], row["name"], row["description"]) for row in devices)
-    key = (facts["model"]["fingerprint"], facts["workload"]["digest"], facts["workload"]["ctx_size"])
-    return tuple(
-        BuildPoint(
-            date=one.date,
-            build=f"{one.engine_version.removeprefix('version: ')} [{one.engine_digest[:8]}]",
-            tok_s=one.score_tok_s,
-            low_tok_s=None,  # what is known within an interval is a ratio
-            high_tok_s=None,
-            configuration=one.configuration,
-        )
-        for one in History(rig, rig_facts).load().entries
-        if (one.model_fingerprint, one.workload, one.context) == key and one.score_tok_s is not None
-    )
 
 
 def _beside(folder: Path, name: str) -> dict[str, Any] | None:
