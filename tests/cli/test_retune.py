@@ -406,6 +406,25 @@ def test_history_lists_what_was_best_with_which_build(retune: Retune, new: FakeB
     assert_refused(study.run("show"), "--history")
 
 
+def test_the_report_shows_what_was_best_with_each_build(retune: Retune, new: FakeBuild) -> None:
+    """Of the same model and the same work; a retune that has changed nothing tells what is made now."""
+    command = retune.study.command
+    shutil.copytree(
+        command.folder / "data" / "split-ratio-tuner" / "rigs", retune.facts
+    )  # as tune has kept it
+    retune.onto(usual(new))
+    page = retune.results / "report.html"
+    words = ("report", "mine", "--results", str(command.results), "--facts", str(retune.facts))
+    assert command.run(*words, "-o", str(page)).code == 0
+    text = page.read_text(encoding="utf-8")
+    assert 'id="builds"' in text
+    (history,) = retune.facts.glob("history-*.json")
+    entries = json.loads(history.read_text(encoding="utf-8"))["entries"]
+    assert [round(one["score_tok_s"]) for one in entries] == [80, 80]
+    assert [one["verdict"] for one in entries] == [None, "unchanged"]
+    assert entries[1]["ratio"] == pytest.approx(1.6, rel=0.01)
+
+
 # --- what is refused
 
 

@@ -87,8 +87,11 @@ def pairs(
     (folder / "pair.toml").write_text(SPACE, encoding="utf-8")
     old_program = engine_setup.rpc_server(engine_setup.OLD_BUILD)
     with (
-        RpcPair(folder / "old-pair", program=old_program) as old,
-        RpcPair(folder / "new-pair", program=engine_setup.rpc_server()) as new,
+        # one thread each: four servers whose threads wait for each other would stand still on a busy machine
+        RpcPair(folder / "old-pair", program=old_program, fast_threads=1, slow_threads=1) as old,
+        RpcPair(
+            folder / "new-pair", program=engine_setup.rpc_server(), fast_threads=1, slow_threads=1
+        ) as new,
     ):
         old.supervise()
         new.supervise()
@@ -101,6 +104,7 @@ def pairs(
                 *("--prompts", "short", "--requests", "2", "--tokens", "16", "--launches", "5"),
                 *("--confirm", "3", "--quality", "2s", "--endure", "off"),
                 *("--device-memory", f"RPC0={FAST_LIMIT_BYTES // 2**20}", "--", "--rpc", old.endpoints),
+                *("-t", "1"),
             ],
             env={**os.environ, "TMPDIR": str(folder)},
             capture_output=True,

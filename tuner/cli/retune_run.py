@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from tuner.cli.build.retune import assemble_retune
 from tuner.cli.dates import now
-from tuner.cli.history import remember_best, winner_name
+from tuner.cli.history import remember, remember_best, winner_name
 from tuner.cli.retune_study import base_name, found_of, open_study, run_over
 from tuner.cli.saying import say
 from tuner.cli.study_folder import BEST, REGRESSION, RETUNED, check_writable, read_retuned
 from tuner.cli.tuning import NOTHING_MEASURED, holding, may_start, take_study
-from tuner.core.history import basis_of
+from tuner.core.history import basis_of, entry_of
 from tuner.core.launch import PREVIOUS
 from tuner.errors import UsageError
 from tuner.report.best import best_document, check_best
@@ -23,6 +24,7 @@ from tuner.report.regression import regression_report
 from tuner.report.retuned import retuned_document, verdict_sentences
 from tuner.runs.builds import EitherLauncher
 from tuner.runs.trial_folder import TrialFolder, write_json, write_text
+from tuner.search.canary.claim import measured_ratio
 from tuner.search.canary.verdict import WIDE, Verdict
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from tuner.cli.build.changed import Changed, RetuneOptions
     from tuner.cli.build.retune import RetuneAssembly
+    from tuner.core.history import Entry
     from tuner.report.retuned import Found
     from tuner.runs.retune import Retuned
     from tuner.study import StudyStore
@@ -147,9 +150,7 @@ def _conclude(
         sentences.append(f"Nothing was rewritten: {changed.best.path} stays as it is.")
     elif verdict is Verdict.UNCHANGED:
         sentences.append(f"Nothing was rewritten: {changed.best.path} holds for what there is now.")
-        entry = {**changed.best.document, "date": now(), "engine": changed.assembly.facts["engine"]}
-        entry["study"] = {**entry["study"], "name": folder.name, "created": store.facts["study"]["created"]}
-        remember_best(entry, rig, options.facts, verdict=verdict.value, basis=basis, state=state)
+        remember(_unchanged(assembly, found, store), rig, options.facts)
     else:
         sentences.append(
             f"Nothing better was proved: {retuned.ending.why}. {changed.best.path} stays as it is."
@@ -173,6 +174,35 @@ def _conclude(
         },
     )
     return code
+
+
+def _unchanged(assembly: RetuneAssembly, found: Found, store: StudyStore) -> Entry:
+    """What is kept of a result that still holds: its configuration, and what it makes now."""
+    changed, plan = assembly.changed, assembly.plan
+    own = found.rates(plan.best.key)
+    default = plan.references[0]
+    measured = measured_ratio(found.canary, found.records, best=plan.best.key, reference=default.key)
+    study = {**changed.best.document["study"], "name": store.facts["study"]["name"]}
+    best = {
+        **changed.best.document,
+        "date": now(),
+        "engine": changed.assembly.facts["engine"],
+        "study": study | {"created": store.facts["study"]["created"]},
+    }
+    return replace(
+        entry_of(
+            best,
+            winner_name(best),
+            verdict=found.judged.verdict.value,
+            basis=basis_of(changed.best.document),
+            state=changed.state,
+        ),
+        score_tok_s=None if own is None else own.ratio,
+        reference=None if measured is None else default.reference,
+        ratio=None if measured is None else measured.ratio,
+        low=None if measured is None else measured.low,
+        high=None if measured is None else measured.high,
+    )
 
 
 def _log_of(found: Found, folder: Path) -> list[str]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tuner.core.trial import TrialRecord
     from tuner.search.canary.arms import Arms
     from tuner.search.canary.verdict import Change, Judged
+    from tuner.search.confirmation.estimate import Estimate
     from tuner.search.confirmation.state import Confirmation
 
 _SAID = {
@@ -43,6 +44,11 @@ class Found:
     def own(self) -> Change | None:
         """How the old best has changed; None where that is not known."""
         return self.judged.changes.get(self.arms.best)
+
+    def rates(self, key: str) -> Estimate | None:
+        """The level at which a configuration was launched now; None where it was not measured."""
+        known = rates_of(self.canary, self.records, self.then).get(key)
+        return None if known is None else known.level_now
 
     def name(self, key: str) -> str:
         """What people call a configuration."""
