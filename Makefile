@@ -10,7 +10,7 @@ T    ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine demo test check format readme bench-overhead stats chaos clean
+.PHONY: help setup engine demo report-demo test check format readme bench-overhead stats chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ demo: setup ## tune the small model on this machine, on two devices made unequal
 	@$(BIN)/python -m tests.support.engine_setup 11434
 	@echo "demo: tuning the small model on two unequal devices of this machine"
 	@$(BIN)/python -m tests.demo
+
+report-demo: engine ## write that study's report and how it looks as pictures; needs Chromium
+	@echo "report-demo: results/demo/report.html"
+	@$(BIN)/python -m tests.report_demo
 
 test: engine ## run the tests; T=path and ARGS="-x" narrow them
 	@echo "test: pytest $(T) $(ARGS)"

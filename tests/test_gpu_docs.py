@@ -1,5 +1,6 @@
 """Every number of docs/gpu comes from the data files beside it."""
 
+import re
 from statistics import fmean
 
 import pytest
@@ -82,8 +83,31 @@ def test_the_whole_runs_are_those_of_the_data() -> None:
         assert said in TEXT
         launched = trials(f"run-{run}.csv")
         assert len(launched) == best(run)["study"]["trials"]["total"]
+    assert proof_table(("229k-one-gpu",)) in TEXT
     lost = [row for row in trials("run-229k.csv") if row["outcome"] == "out-of-memory"]
     assert f"{len(lost)} launches in a row ran out of memory" in TEXT
+
+
+def test_what_is_said_of_one_card_as_two_is_so() -> None:
+    found = rows("one-gpu-memory.jsonl")
+    errors = [row["lines_mib"] - row["predicted_mib"] for row in found]
+    said = f"{len(errors)} figures, mean {fmean(errors):+.1f} MiB, worst {max(errors, key=abs):+.1f}"
+    assert said in TEXT
+    assert f"The buffers of the {len({row['trial'] for row in found})} launches by layers" in TEXT
+    stated = {name: int(mib) for name, mib in re.findall(r"(CUDA\d)=(\d{5})", TEXT)}
+    assert all(row["lines_mib"] <= stated[row["device"]] for row in found)
+    launched = trials("run-229k-one-gpu.csv")
+    assert f"its first candidate ({float(launched[1]['generation_tok_s']):.1f} tok/s)" in TEXT
+    assert not [trial for trial in launched if trial["outcome"] == "out-of-memory"]
+
+
+def test_what_is_said_of_experts_is_so() -> None:
+    found = rows("experts.jsonl")
+    errors = [
+        abs(row["lines_mib"][part] - row["predicted_mib"][part]) for row in found for part in row["lines_mib"]
+    ]
+    assert f"{len(found)} launches that put the experts of 31 to 48 layers" in TEXT
+    assert f"within {max(errors):.2f} MiB of the engine's lines in all of them" in TEXT
 
 
 def test_a_winner_of_a_whole_run_keeps_what_is_said_free() -> None:

@@ -1,6 +1,9 @@
 """What README.md says of the command line is what the command line says."""
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -22,6 +25,22 @@ def test_every_shipped_space_and_every_kind_of_outcome_is_explained() -> None:
     words = set(re.findall(r"`([\w-]+)`", TEXT))
     assert set(shipped_spaces()) <= words
     assert {kind.value for kind in Kind} - {"none"} <= words
+
+
+def test_the_example_of_two_results_is_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    (words, shown) = re.findall(r"\$ tuner (show docs/gpu/.*?)\n(.*?)```", TEXT, re.DOTALL)[0]
+    monkeypatch.chdir(README.parent)
+    run = subprocess.run(
+        [sys.executable, "-m", "tuner", *words.split()],
+        env={**os.environ, "COLUMNS": "80"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 2
+    lines = [line.rstrip() for line in run.stdout.splitlines()]
+    assert [line for line in lines if line] == shown.splitlines()
 
 
 def test_the_example_of_a_search_space_is_one() -> None:

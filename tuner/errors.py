@@ -9,6 +9,7 @@
       RigError         fewer devices than needed, a device unknown, a rig already in use
       EngineError      a llama-server that cannot be started or understood
       StudyError       a study on disk that was made with something else
+      ExportError      a configuration that a form of export cannot hold
       ResultsError     a results folder that cannot be written or read
 
 An error means that the run cannot go on; every message says what, where and what to do. What a candidate
@@ -50,6 +51,10 @@ class EngineError(TunerError):
 
 class StudyError(TunerError):
     """A study on disk was made with another model, engine, space or workload."""
+
+
+class ExportError(TunerError):
+    """A form of export cannot hold a configuration as it was measured."""
 
 
 class ResultsError(TunerError):

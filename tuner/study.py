@@ -268,6 +268,21 @@ class StudyStore:
             return tuple(known)
         return tuple(Observation.from_json(row) for row in rows)
 
+    def known_memory(self) -> tuple[Observation, ...]:
+        """What was known of the rig's memory when the study began, for readers: nothing is recorded."""
+        return tuple(Observation.from_json(row) for row in self._study.user_attrs.get(_MEMORY_BEFORE, ()))
+
+    def clock(self) -> dict[int, tuple[float, float | None]]:
+        """When each trial began and ended, by number, in seconds since 1970; no end for one that runs."""
+        return {
+            trial.number: (
+                trial.datetime_start.timestamp(),
+                None if trial.datetime_complete is None else trial.datetime_complete.timestamp(),
+            )
+            for trial in self._study.get_trials(deepcopy=False)
+            if trial.datetime_start is not None
+        }
+
     def records(self) -> list[TrialRecord]:
         """All trials, in order."""
         estimates = self._study.user_attrs.get(_ESTIMATES, {})

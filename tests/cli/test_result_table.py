@@ -24,9 +24,10 @@ from tests.support.known_proofs import (
     with_quality,
 )
 from tests.support.trials import a_launch, ended, measured
-from tuner.cli.result_table import headline, summary, trials_table
+from tuner.cli.result_table import summary, trials_table
 from tuner.core.outcome import Kind
 from tuner.core.trial import Errand, Purpose
+from tuner.report.headline import headline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -72,9 +72,17 @@ class Study:
         return self.command.best()
 
 
-def made(folder: Path, build: str = "11434", refuses: Mapping[str, object] | None = None) -> Study:
+def made(
+    folder: Path,
+    build: str = "11434",
+    *,
+    refuses: Mapping[str, object] | None = None,
+    default_tok_s: float | None = None,
+) -> Study:
     """A study of that build; what it refuses ends as unsupported."""
     old = FakeBuild(folder / "old", build=build)
+    if default_tok_s is not None:
+        old.when({"fit": "on"}, tok_s=default_tok_s)
     if refuses is not None:
         old.when(
             refuses,
@@ -339,9 +347,39 @@ def test_a_build_on_which_the_best_does_not_start_is_broken_and_says_why(
     found = retune.found()
     assert found["verdict"] == "broken"
     assert "unsupported" in found["why"]
+    assert "tuner diagnose " in ended.stdout
     best = retune.new_best()
     assert best is None or best["winner"]["parameters"]["split-mode"] == "layer"
     assert (ended.code == 0) == (best is not None)
+
+
+def test_where_nothing_beat_the_engines_own_choice_that_is_the_canary(tmp_path: Path) -> None:
+    before = made(tmp_path / "before", default_tok_s=120.0)
+    assert before.best["winner"]["reference"] == "engine-default"
+    retune = Retune(before, tmp_path)
+    new = FakeBuild(tmp_path / "new").when({"fit": "on"}, tok_s=90)
+    ended = retune.onto(usual(new))
+    assert "Slower: the engine's own choice; now over then: 0.750x" in ended.stdout
+    assert retune.found()["launches"] <= 12
+    best = retune.new_best()
+    assert best is not None
+    assert best["winner"]["reference"] == "engine-default"
+
+
+def test_another_file_of_the_same_shape_goes_the_same_way(retune: Retune, tmp_path: Path) -> None:
+    """Its answers may be other ones; what was best with the old file is not there to be launched."""
+    document = retune.study.best
+    document["model"] |= {"fingerprint": "another", "weights_type": "Q8_0"}
+    retune.best = tmp_path / "best.json"
+    retune.best.write_text(json.dumps(document), encoding="utf-8")
+    checked = retune.run("--check")
+    assert checked.code == 1
+    assert "another file of the same shape" in checked.stdout
+    ended = retune.run("--launches", "12")
+    assert ended.code == 0, ended
+    assert "is not the file of then" in ended.stdout
+    assert retune.found()["verdict"] == "unchanged"
+    assert retune.new_best() is not None  # the old file names another model
 
 
 def test_an_engine_that_was_replaced_in_its_place_is_compared_with_the_records(tmp_path: Path) -> None:
@@ -366,6 +404,25 @@ def test_history_lists_what_was_best_with_which_build(retune: Retune, new: FakeB
     assert "mine" in own.stdout
     assert_refused(study.run("show", "--history", "--facts", str(retune.facts / "none")), "nothing is known")
     assert_refused(study.run("show"), "--history")
+
+
+def test_the_report_shows_what_was_best_with_each_build(retune: Retune, new: FakeBuild) -> None:
+    """Of the same model and the same work; a retune that has changed nothing tells what is made now."""
+    command = retune.study.command
+    shutil.copytree(
+        command.folder / "data" / "split-ratio-tuner" / "rigs", retune.facts
+    )  # as tune has kept it
+    retune.onto(usual(new))
+    page = retune.results / "report.html"
+    words = ("report", "mine", "--results", str(command.results), "--facts", str(retune.facts))
+    assert command.run(*words, "-o", str(page)).code == 0
+    text = page.read_text(encoding="utf-8")
+    assert 'id="builds"' in text
+    (history,) = retune.facts.glob("history-*.json")
+    entries = json.loads(history.read_text(encoding="utf-8"))["entries"]
+    assert [round(one["score_tok_s"]) for one in entries] == [80, 80]
+    assert [one["verdict"] for one in entries] == [None, "unchanged"]
+    assert entries[1]["ratio"] == pytest.approx(1.6, rel=0.01)
 
 
 # --- what is refused

@@ -23,7 +23,7 @@ from tuner.core.space import (
     Split,
     broken_rule,
 )
-from tuner.core.space_document import SCHEMA_VERSION, parse_space
+from tuner.core.space_document import SCHEMA_VERSION, Cores, parse_space
 from tuner.errors import SpaceError
 
 SHIPPED = sorted((Path(__file__).parents[2] / "search_spaces").glob("*.toml"))
@@ -316,3 +316,29 @@ _plain: st.SearchStrategy[Any] = st.recursive(
 def test_no_document_does_worse_than_a_space_error(document: dict[str, Any]) -> None:
     with contextlib.suppress(SpaceError):
         parse_space("any", document)
+
+
+def test_threads_are_parts_of_the_hosts_cores() -> None:
+    document = {"schema_version": 1, "parameters": {"threads": {"kind": "cores"}}}
+    space = parse_space("s", document, Cores(physical=6, logical=12))
+    assert space.parameters == (Choice("threads", (3, 4, 6, 12), 6),)
+
+
+def test_what_lies_in_ram_comes_after_the_split_that_it_belongs_to() -> None:
+    kinds = {"override-tensor": "in-ram", "tensor-split": "split", "device": "devices"}
+    parameters = {name: {"kind": kind} for name, kind in kinds.items()}
+    space = parse_space("s", {"schema_version": 1, "parameters": parameters})
+    assert [parameter.name for parameter in space.parameters] == ["device", "tensor-split", "override-tensor"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("ubatch-size", "cores", "is no number of threads"),
+        ("ubatch-size", "in-ram", "is of kind choice, int or float"),
+        ("override-tensor", "int", "is of kind in-ram"),
+    ],
+)
+def test_kinds_of_host_parameters_are_for_these_alone(name: str, kind: str, said: str) -> None:
+    with pytest.raises(SpaceError, match=said):
+        parse_space("s", {"schema_version": 1, "parameters": {name: {"kind": kind}}})

@@ -6,7 +6,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.engine.environment import TOKEN_VARIABLE, empty_config_home, noted, server_environment
+from tuner.engine.environment import (
+    TOKEN_VARIABLE,
+    empty_config_home,
+    noted,
+    server_environment,
+    serving_environment,
+)
 
 if TYPE_CHECKING:
     import pytest
@@ -64,6 +70,32 @@ def test_noted_is_what_the_user_set_and_a_measurement_depends_on() -> None:
         "GGML_CUDA_P2P": "1",
     }
     assert TOKEN_VARIABLE not in noted({**environment, TOKEN_VARIABLE: "x"})
+
+
+def test_a_server_that_serves_gets_what_was_measured_and_the_callers_address_and_key() -> None:
+    caller = {
+        "PATH": "/bin",
+        "LD_LIBRARY_PATH": "/opt/cuda",
+        "XDG_CONFIG_HOME": "/home/me/.config",
+        "LLAMA_ARG_THREADS": "1",
+        "GGML_CUDA_P2P": "1",
+        "NCCL_DEBUG": "INFO",
+        "CUDA_VISIBLE_DEVICES": "1",
+        "LLAMA_API_KEY": "k",
+        "LLAMA_ARG_HOST": "::1",
+        "LLAMA_ARG_PORT": "9000",
+        "LLAMA_CACHE": "/c",
+    }
+    assert serving_environment(caller, {"GGML_CUDA_ALLREDUCE": "internal"}) == {
+        "PATH": "/bin",
+        "LD_LIBRARY_PATH": "/opt/cuda",
+        "XDG_CONFIG_HOME": "/dev/null",
+        "LLAMA_API_KEY": "k",
+        "LLAMA_ARG_HOST": "::1",
+        "LLAMA_ARG_PORT": "9000",
+        "LLAMA_CACHE": "/c",
+        "GGML_CUDA_ALLREDUCE": "internal",
+    }
 
 
 def test_where_a_toolkit_lies_is_not_noted() -> None:

@@ -67,6 +67,16 @@ def test_no_difference_is_said_to_be_that() -> None:
     assert first.endswith(", no significant difference.")
 
 
+def test_launches_that_differ_too_much_to_tell_say_so() -> None:
+    rates = {BEST: 60.0, OLD: 60.0}
+    first, second, *_ = verdict_sentences(found(records=launched(rates, noise=0.2)))
+    assert first.startswith("Unchanged, as far as these launches tell: ")
+    assert "it may be slower by up to " in second
+    agreeing = found(rates)
+    assert agreeing.judged.shortfall(BEST) < 0.05
+    assert agreeing.judged.shortfall("nothing") == 1
+
+
 def test_why_it_is_broken_or_answers_otherwise_is_said() -> None:
     (first, *_) = verdict_sentences(found(broken="unsupported in load: no"))
     assert first.startswith(f"Broken: {NAME}; unsupported in load: no")

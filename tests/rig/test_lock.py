@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tuner.errors import RigError
-from tuner.rig.lock import RigLock, shared_folder
+from tuner.rig.lock import RigLock, holder_of, shared_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -272,3 +272,18 @@ def test_a_rig_without_devices_needs_no_lock(folder: Path) -> None:
 
 def test_the_shared_folder_is_in_the_systems_temporary_folder() -> None:
     assert shared_folder() == Path(tempfile.gettempdir()) / "split-ratio-tuner"
+
+
+def test_who_holds_a_lock_can_be_seen_without_taking_it(folder: Path) -> None:
+    assert holder_of("GPU-a", folder) is None
+    with RigLock(("GPU-a",), folder):
+        assert holder_of("GPU-a", folder) == os.getpid()
+        assert holder_of("GPU-b", folder) is None
+    assert holder_of("GPU-a", folder) is None
+
+
+def test_the_note_of_a_holder_that_is_gone_names_nobody(folder: Path) -> None:
+    with RigLock(("GPU-a",), folder):
+        note = files(folder)[0].read_bytes()
+    files(folder)[0].write_bytes(note.replace(b" ", b" 1"))  # another process has that id by now
+    assert holder_of("GPU-a", folder) is None

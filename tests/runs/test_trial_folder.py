@@ -15,9 +15,12 @@ from tests.support.strategies import PROPERTY, launch_results
 from tests.support.trials import a_sample, measured
 from tuner.core.candidate import Candidate
 from tuner.core.launch import ENGINE_DEFAULT, LaunchPlan, LaunchResult, LaunchSpec
+from tuner.core.memory.need import DeviceNeed, Prediction
 from tuner.core.outcome import Outcome
+from tuner.core.telemetry import GpuReading
 from tuner.errors import ResultsError
 from tuner.runs.trial_folder import (
+    LOG_TAIL_BYTES,
     LaunchedProcess,
     TrialFolder,
     remove_half_written,
@@ -207,3 +210,37 @@ def test_what_a_server_has_gone_through_is_what_was_written_last(folder: TrialFo
 def test_a_damaged_soak_is_none(folder: TrialFolder, content: bytes) -> None:
     (folder.path / "soak.json").write_bytes(content)
     assert folder.soaked() is None
+
+
+# --- what readers of a study take from it
+
+
+def test_what_was_predicted_comes_back_by_device_and_part(tmp_path: Path, folder: TrialFolder) -> None:
+    need = DeviceNeed(weights=50.0, kv=19.04, runtime=4.0, sigma=2.0)
+    prediction = Prediction({"RPC0": need}, (), 28.0, "tuner")
+    predicted = TrialFolder.of(tmp_path, 8)
+    predicted.journal(LaunchSpec(CANDIDATE), PLAN, prediction)
+    assert predicted.predicted_mib()["RPC0"]["weights"] == 50.0
+    assert predicted.predicted_mib()["RPC0"]["total"] == 73.0
+    assert folder.predicted_mib() == {}
+    assert TrialFolder.of(tmp_path, 99).predicted_mib() == {}
+
+
+def test_readings_come_back_and_a_line_that_was_cut_is_left_out(folder: TrialFolder) -> None:
+    rows = [GpuReading("CUDA0", 0.2 * step, utilisation_pct=40 + step) for step in range(3)]
+    text = "".join(json.dumps(row.to_json()) + "\n" for row in rows)
+    (folder.path / "telemetry.jsonl").write_text(text + '{"device": "CUDA0", "ti', encoding="utf-8")
+    assert folder.readings() == tuple(rows)
+    (folder.path / "telemetry.jsonl").unlink()
+    assert folder.readings() == ()
+
+
+def test_the_end_of_a_log_is_whole_lines_and_no_more_than_is_kept(folder: TrialFolder) -> None:
+    assert folder.log_tail() == ""
+    folder.log_path.write_bytes(b"one\ntwo \xff\n")
+    assert folder.log_tail() == "one\ntwo \ufffd\n"
+    lines = [f"line {number}\n" for number in range(2000)]
+    folder.log_path.write_text("".join(lines), encoding="utf-8")
+    tail = folder.log_tail()
+    assert LOG_TAIL_BYTES - 20 < len(tail) <= LOG_TAIL_BYTES
+    assert tail.splitlines(keepends=True) == lines[-len(tail.splitlines()) :]

@@ -208,3 +208,23 @@ def test_a_trial_that_runs_teaches_once_it_has_ended() -> None:
 
 def test_least_chance_is_far_from_even() -> None:
     assert 0 < LEAST_CHANCE < 0.5
+
+
+def test_what_asks_for_more_than_the_host_has_is_turned_away() -> None:
+    splits = Splits(shaped(Shape("qwen3moe", n_layers=8, n_mtp=0, n_experts=64, n_ff=512, n_embd=1024)))
+    devices = (Device("CUDA0", "card", 16_000, 16_000),)
+    lies = Candidate.of(
+        {"device": ("CUDA0",), "split-mode": "none", "ctx-size": 4096, "gpu-layers": 999, "cpu-moe": True}
+    )
+    predictor = Predictor(splits, devices)
+
+    def with_ram(room_mib: float) -> MemoryGate:
+        return MemoryGate(predictor, devices, reserve_mib={}, source="s", host_room_mib=room_mib)
+
+    needed_mib = predictor.predict(lies.options).host_total_mib
+    assert with_ram(needed_mib + 1).excess(lies) is None
+    assert with_ram(needed_mib + 1).chance_to_fit(lies) > 0.9
+    assert with_ram(needed_mib - 1).chance_to_fit(lies) == 0
+    turned_away = with_ram(needed_mib - 1).turned_away(lies)
+    assert turned_away is not None
+    assert turned_away.device == "host memory"

@@ -161,9 +161,9 @@ class FakeProcess:
         assert found is not None, self.log
         return found[1]
 
-    def wait_for_log(self, pattern: str) -> None:
+    def wait_for_log(self, pattern: str, deadline_s: float = DEADLINE_S) -> None:
         """Waits for a line; a test fails if the process ends or the deadline passes before."""
-        end_s = time.monotonic() + DEADLINE_S
+        end_s = time.monotonic() + deadline_s
         while re.search(pattern, self.log) is None:
             assert self.process.poll() is None, self.log
             assert time.monotonic() < end_s, self.log

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tuner.core.interrupt import Interrupts
     from tuner.core.trial import TrialRecord
     from tuner.core.work import Work
+    from tuner.search.canary.claim import Claim
     from tuner.simulate.played_rig import PlayedRig
 
 DEFAULT = LaunchSpec(None, ENGINE_DEFAULT)
@@ -230,9 +231,10 @@ class PlayedRetune:
         """To its end."""
         return self._run(self.plan(launches)).run()
 
-    def measure(self) -> Retuned:
-        """The best and the reference alone."""
-        alone = replace(self.plan(7), previous=None, beside=(), starts=())
+    def measure(self, claim: Claim) -> Retuned:
+        """The best and the reference alone, until it is known whether that holds."""
+        plan = self.plan(17)
+        alone = replace(plan, previous=None, beside=(), starts=(), blocks=8, claim=claim)
         return self._run(alone).measure()
 
     def _run(self, plan: RetunePlan) -> RetuneRun:

@@ -17,7 +17,7 @@ from tuner.core.measurement import Sample
 from tuner.core.model import TensorInfo
 from tuner.core.options import OPTIONS, ValueType
 from tuner.core.outcome import Kind, Outcome, Phase, Stage
-from tuner.core.space import Choice, Devices, FloatRange, IntRange, Parameter, SearchSpace, Split
+from tuner.core.space import Choice, Devices, FloatRange, InRam, IntRange, Parameter, SearchSpace, Split
 from tuner.search.coordinates import BoundSpace
 from tuner.search.dimensions import Categorical, Coordinate, Dimension, Integer
 
@@ -134,6 +134,13 @@ def model_splits(draw: st.DrawFn, most_layers: int = 99) -> Splits:
     tensors = tuple(
         TensorInfo(f"blk.{layer}.ffn_down.weight", (rows, 512), "Q8_0", rows * 544) for layer in range(2)
     )
+    if draw(st.booleans()):
+        experts = draw(st.lists(st.booleans(), min_size=len(heads), max_size=len(heads)))
+        tensors += tuple(
+            TensorInfo(f"blk.{layer}.ffn_up_exps.weight", (512, 512, 8), "Q8_0", 8 * 512 * 544)
+            for layer, has in enumerate(experts)
+            if has
+        )
     return Splits(replace(made, tensors=tensors))
 
 
@@ -148,6 +155,7 @@ def bound_spaces(draw: st.DrawFn, min_devices: int = 1) -> BoundSpace:
         parameters.append(Devices("device", subsets=draw(st.booleans()), orders=draw(st.booleans())))
     parameters += [
         Split("tensor-split", draw(st.none() | st.integers(2, 40)), draw(st.integers(2, 40))),
+        InRam("override-tensor", draw(st.sampled_from([(), (("split-mode", ("layer", "none")),)]))),
         Choice("ubatch-size", (128, 512, 2048), 512),
         Choice("kv-unified", (False, True), default=False),
         Choice("spec-type", ("none", "ngram-mod", "draft-mtp", "ngram-mod,draft-mtp"), "none"),

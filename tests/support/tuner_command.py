@@ -69,9 +69,10 @@ class TunerCommand:
         return self.fake.environment(kept) | own
 
     def words(self, *options: str, model: Path | None = None, space: str = "quick") -> list[str]:
-        """The words of `tuner tune` behind the program; an option that is given again wins."""
+        """The words of `tuner tune` behind the program; an option that is given again wins, `--server` too."""
+        server = () if "--server" in options else ("--server", str(self.fake.path))
         return [
-            *("tune", str(model or self.model), "--server", str(self.fake.path), "--space", space),
+            *("tune", str(model or self.model), *server, "--space", space),
             *("--study", "mine", "--results", str(self.results), "--context", "2048"),
             *("--prompts", "short", "--requests", "1", "--tokens", "8", "--yes"),
             *("--confirm", "0", "--endure", "off", "--quality", "off", *options),
@@ -163,6 +164,13 @@ def make_study(command: TunerCommand, launches: int) -> Made:
     command.fake = FakeEngine(command.folder).always(draft_acceptance=0)
     command.fake.when({"device": "CUDA1"}, oom={"stage": "kv", "device": 0, "mib": 512})
     return Made(command, command.tune("--launches", str(launches), space="dual-gpu").stdout)
+
+
+def read(command: TunerCommand, *words: str) -> str:
+    """What a command says that reads studies; it has to end well and complain of nothing."""
+    ended = command.run(*words, "--results", str(command.results))
+    assert (ended.code, ended.stderr) == (0, ""), ended.stderr
+    return ended.stdout
 
 
 def kinds(records: list[TrialRecord]) -> list[Kind | None]:

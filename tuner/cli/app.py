@@ -14,7 +14,9 @@ from tuner.cli.check import check
 from tuner.cli.diagnose import diagnose
 from tuner.cli.doctor import doctor
 from tuner.cli.export import export
+from tuner.cli.report import report
 from tuner.cli.retune import retune
+from tuner.cli.serve import serve
 from tuner.cli.show import show
 from tuner.cli.tune import tune
 from tuner.errors import TunerError
@@ -33,7 +35,9 @@ app.command("check")(check)
 app.command("tune")(tune)
 app.command("retune")(retune)
 app.command("show")(show)
+app.command("report")(report)
 app.command("export")(export)
+app.command("serve")(serve)
 app.command("diagnose")(diagnose)
 
 

@@ -2,55 +2,54 @@
 
 from __future__ import annotations
 
-import json
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from tuner.cli.dates import now
-from tuner.cli.study_folder import DATABASE, find_study
-from tuner.errors import StudyError
-from tuner.report.best import best_document, check_best
+from tuner.cli.build.served import read_best, read_serving, winner_served
+from tuner.cli.saying import note
+from tuner.cli.serving_options import (  # noqa: TC001 - Typer reads them
+    Alias,
+    ApiKeyFile,
+    Host,
+    ModelPath,
+    Port,
+)
+from tuner.report.exports.registry import FORMS, Format
 from tuner.runs.trial_folder import write_text
-from tuner.study import StudyStore
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-
-class Format(StrEnum):
-    """Forms of an export."""
-
-    JSON = "json"
-
-
-def _json(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-
-
-_WRITERS: Mapping[Format, Callable[[Mapping[str, Any]], str]] = {Format.JSON: _json}
+_EXECUTABLE = 0o755
 
 
 def export(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="Name of a study, or its folder.")],
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY|FILE", help="Name of a study, its folder, or a best.json.")
+    ],
     form: Annotated[Format, typer.Option("--format", help="Form of the export.")] = Format.JSON,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where to write; default: standard output."),
     ] = None,
+    model_path: ModelPath = None,
+    host: Host = None,
+    port: Port = None,
+    api_key_file: ApiKeyFile = None,
+    alias: Alias = None,
     results: Annotated[Path, typer.Option(metavar="DIR", help="Where studies are kept.")] = Path("results"),
 ) -> None:
-    """Write the best configuration of a study."""
-    folder = find_study(study, results)
-    store = StudyStore.open(folder / DATABASE)
-    document = best_document(store.records(), store.facts, date=now(), confirmation=store.confirmation())
-    if document is None:
-        raise StudyError(f"{folder}: nothing was measured yet, so there is nothing to export")
-    check_best(document)
-    text = _WRITERS[form](document)
+    """Write the best configuration of a study.
+
+    Where it listens and what it is called may be set here; all else stays as it was measured.
+    """
+    serving = read_serving(
+        model_path=model_path, host=host, port=port, api_key_file=api_key_file, alias=alias
+    )
+    winner = winner_served(read_best(study, results), serving, note)
+    text = FORMS[form].write(winner)
     if output is None:
         typer.echo(text, nl=False)
-    else:
-        write_text(output, text)
+        return
+    write_text(output, text)
+    if form is Format.SHELL:
+        output.chmod(_EXECUTABLE)

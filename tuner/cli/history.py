@@ -50,7 +50,11 @@ def remember_best(
         basis: Which result it was made of.
         state: Digest of what it depends on.
     """
-    entry = entry_of(best, winner_name(best), verdict=verdict, basis=basis, state=state)
+    remember(entry_of(best, winner_name(best), verdict=verdict, basis=basis, state=state), rig, facts)
+
+
+def remember(entry: Entry, rig: Rig, facts: Path | None) -> None:
+    """Keep with the rig one more entry of its history; see `remember_best`."""
     devices = [f"{device.name}: {device.description}" for device in rig.devices]
     try:
         History(rig.identity, facts).add(entry, devices)

@@ -12,9 +12,10 @@ import typer
 
 from tuner.cli.build.assembly import Assembly, assemble
 from tuner.cli.dates import now
+from tuner.cli.saying import say
 from tuner.cli.screen import first_screen
 from tuner.cli.study_folder import DATABASE, LADDER, LADDER_TABLE, check_writable
-from tuner.cli.tuning import NOTHING_MEASURED, holding, may_start, print_launches, run_study, say, take_study
+from tuner.cli.tuning import NOTHING_MEASURED, holding, may_start, print_launches, run_study, take_study
 from tuner.core.trial import TrialRecord, best_of
 from tuner.engine.environment import empty_config_home
 from tuner.errors import ResultsError, UsageError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tuner.cli.build.options import TuneOptions
+    from tuner.cli.notify import Notifier
     from tuner.core.candidate import Candidate
     from tuner.core.ladder import Contexts
     from tuner.core.rig import Rig
@@ -39,14 +41,16 @@ if TYPE_CHECKING:
 _FIRST_TOKENS = 4096
 
 
-def run_ladder(options: TuneOptions, contexts: Contexts, *, asked: str, yes: bool, dry_run: bool) -> None:
+def run_ladder(
+    options: TuneOptions, contexts: Contexts, notifier: Notifier, *, asked: str, yes: bool, dry_run: bool
+) -> None:
     """Check, show, ask, climb, conclude.
 
     Raises:
         TunerError: The run cannot start or go on.
         typer.Exit: It ended otherwise than with a result.
     """
-    climbing = _Climbing(options, asked)
+    climbing = _Climbing(options, asked, notifier)
     if not dry_run:
         _free_devices(options.study_folder)
     lowest = contexts.tokens[0] if contexts.tokens else _FIRST_TOKENS
@@ -61,7 +65,8 @@ def run_ladder(options: TuneOptions, contexts: Contexts, *, asked: str, yes: boo
         return
     if not may_start(yes=yes):
         return
-    with holding(first.rig) as interrupts:
+    with notifier.finishing(options.study_folder / LADDER) as finish, holding(first.rig) as interrupts:
+        finish.started = True
         climbing.interrupts = interrupts
         ladder = Ladder(
             contexts,
@@ -74,6 +79,7 @@ def run_ladder(options: TuneOptions, contexts: Contexts, *, asked: str, yes: boo
             known_max=climbing.known_max(),
         )
         climb = ladder.run()
+        finish.why = "it was asked to stop" if climb.interrupted else "all contexts are tuned"
     say("")
     say(ladder_markdown(climb.rungs))
     say(f"Written: {options.study_folder / LADDER}, {options.study_folder / LADDER_TABLE}")
@@ -92,8 +98,9 @@ class _Climbing:
 
     interrupts: SignalInterrupts
 
-    def __init__(self, options: TuneOptions, asked: str) -> None:
+    def __init__(self, options: TuneOptions, asked: str, notifier: Notifier) -> None:
         self._options = options
+        self._notifier = notifier
         self._asked = asked
         self._config_home = empty_config_home()
         self._folder = options.study_folder
@@ -129,7 +136,9 @@ class _Climbing:
         with contextlib.ExitStack() as stack:
             take_study(self._folder / str(order.context), stack)
             assembly = self.assembled(order)
-            ending, store = run_study(assembly, self.interrupts, cool_to_c=self._options.cool_to_c)
+            ending, store = run_study(
+                assembly, self.interrupts, self._notifier, cool_to_c=self._options.cool_to_c
+            )
         records = store.records()
         best = best_document(records, store.facts, date=now(), confirmation=store.confirmation())
         return RungEnd(

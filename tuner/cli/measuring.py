@@ -10,11 +10,13 @@ import typer
 
 from tuner.cli.build.retune import assemble_measure
 from tuner.cli.retune_study import base_name, found_of, open_study, run_over
+from tuner.cli.saying import say
 from tuner.cli.study_folder import DATABASE, check_writable
-from tuner.cli.tuning import holding, say, take_study
+from tuner.cli.tuning import holding, take_study
 from tuner.core.freshness.change import Freshness
 from tuner.errors import StudyError
 from tuner.search.canary.claim import claim_of, measured_ratio
+from tuner.search.canary.verdict import WIDE
 
 if TYPE_CHECKING:
     from tuner.cli.build.changed import Changed, RetuneOptions
@@ -33,7 +35,7 @@ def measure_claim(changed: Changed, options: RetuneOptions) -> Freshness:
     claim = claim_of(changed.best.document)
     if claim is None:
         raise StudyError(f"{changed.best.path} compares its winner with nothing: there is nothing to measure")
-    plan = assemble_measure(changed, options)
+    plan = assemble_measure(changed, options, claim)
     folder = options.results / f"{base_name(changed.best.document)}-measured"
     check_writable(folder)
     with contextlib.ExitStack() as stack:
@@ -67,4 +69,6 @@ def measure_claim(changed: Changed, options: RetuneOptions) -> Freshness:
         say(f"The claim does not hold: {said}.")
         return Freshness.DOUBTFUL
     say(f"The claim holds: {said}.")
+    if (short := claim.shortfall(measured)) > WIDE:
+        say(f"These launches differ so much that it may be short by up to {short:.0%} all the same.")
     return Freshness.FRESH

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from tuner.cli.screen import duration
 from tuner.core.launch import ENGINE_DEFAULT
-from tuner.core.objective import Objective
 from tuner.core.outcome import Kind
 from tuner.core.trial import Purpose, best_of
 from tuner.report.best import shell_command
 from tuner.report.proof import soaked_sentence
+from tuner.report.words import scored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tuner.core.launch import LaunchSpec
-    from tuner.core.measurement import Rates, Sample
+    from tuner.core.measurement import Sample
     from tuner.core.trial import TrialRecord
     from tuner.runs.budget import Budget
 
@@ -92,16 +92,6 @@ class LineProgress:
         if self._budget.seconds is None:
             return duration(used_s)
         return f"{duration(max(self._budget.seconds - used_s, 0))} left"
-
-
-def scored(record: TrialRecord, rates: Rates) -> str:
-    """What a launch makes, in the words of its goal."""
-    each = "-" if rates.generation_tok_s is None else f"{rates.generation_tok_s:.1f} tok/s"
-    if record.goal.objective is Objective.TURN and rates.turn_s is not None:
-        return f"{rates.turn_s:.2f} s a turn, {each}"
-    if record.goal.objective is Objective.THROUGHPUT and record.score is not None:
-        return f"{record.score:.1f} tok/s in all, {each} each"
-    return each
 
 
 def _soaked(record: TrialRecord) -> str:

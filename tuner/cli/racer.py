@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tuner.cli.build.cells import Cell
+    from tuner.cli.notify import Notifier
     from tuner.cli.progress import LineProgress
     from tuner.core.candidate import Candidate
     from tuner.core.quality import Probe
@@ -47,12 +48,19 @@ class StudyRacer(StudyFacts):
         assembly: Everything that it needs.
         interrupts: Requests to stop.
         config_home: An empty folder for the servers.
+        notifier: Is told of better configurations.
     """
 
     def __init__(
-        self, cell: Cell, assembly: Assembly, interrupts: SignalInterrupts, config_home: Path
+        self,
+        cell: Cell,
+        assembly: Assembly,
+        interrupts: SignalInterrupts,
+        config_home: Path,
+        notifier: Notifier,
     ) -> None:
         super().__init__(cell, assembly)
+        self._notifier = notifier
         self._interrupts = interrupts
         self._config_home = config_home
         self._others: tuple[StudyRacer, ...] = ()
@@ -139,6 +147,7 @@ class StudyRacer(StudyFacts):
                 self._progress,
                 self._interrupts,
                 cool_to_c=self.cell.options.cool_to_c,
+                notifier=self._notifier,
             )
         finally:
             self._records = None

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from tuner.cli.build.retune import assemble_retune
 from tuner.cli.dates import now
-from tuner.cli.history import remember_best, winner_name
+from tuner.cli.history import remember, remember_best, winner_name
 from tuner.cli.retune_study import base_name, found_of, open_study, run_over
-from tuner.cli.study_folder import BEST, DATABASE, check_writable
-from tuner.cli.tuning import NOTHING_MEASURED, holding, may_start, say, take_study
-from tuner.core.history import basis_of
+from tuner.cli.saying import say
+from tuner.cli.study_folder import BEST, REGRESSION, RETUNED, check_writable, read_retuned
+from tuner.cli.tuning import NOTHING_MEASURED, holding, may_start, take_study
+from tuner.core.history import basis_of, entry_of
 from tuner.core.launch import PREVIOUS
 from tuner.errors import UsageError
 from tuner.report.best import best_document, check_best
 from tuner.report.regression import regression_report
 from tuner.report.retuned import retuned_document, verdict_sentences
 from tuner.runs.builds import EitherLauncher
-from tuner.runs.trial_folder import write_json, write_text
-from tuner.search.canary.verdict import Verdict
+from tuner.runs.trial_folder import TrialFolder, write_json, write_text
+from tuner.search.canary.claim import measured_ratio
+from tuner.search.canary.verdict import WIDE, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,11 +33,11 @@ if TYPE_CHECKING:
 
     from tuner.cli.build.changed import Changed, RetuneOptions
     from tuner.cli.build.retune import RetuneAssembly
+    from tuner.core.history import Entry
+    from tuner.report.retuned import Found
     from tuner.runs.retune import Retuned
     from tuner.study import StudyStore
 
-RETUNED = "retuned.json"
-REGRESSION = "regression.md"
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
 _STATE_CHARACTERS = 8
 
@@ -56,7 +58,7 @@ def retune_study(
         typer.Exit: Somebody asked to stop.
     """
     folder = _folder(changed, options, again=again)
-    known = _known(folder)
+    known = read_retuned(folder)
     if known is not None:
         say(f"This was found out on {known['date'][:10]} ({folder}); --again measures it anew.")
         for line in known["sentences"]:
@@ -96,19 +98,10 @@ def _folder(changed: Changed, options: RetuneOptions, *, again: bool) -> Path:
         return options.results / options.study
     name = f"{base_name(changed.best.document)}-{changed.state[:_STATE_CHARACTERS]}"
     folder, number = options.results / name, 1
-    while again and _known(folder) is not None:
+    while again and read_retuned(folder) is not None:
         number += 1
         folder = options.results / f"{name}-{number}"
     return folder
-
-
-def _known(folder: Path) -> dict[str, Any] | None:
-    """What a retune that came to its end has found out; None where none has."""
-    try:
-        document: dict[str, Any] = json.loads((folder / RETUNED).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return document if (folder / DATABASE).is_file() else None
 
 
 def _first_screen(assembly: RetuneAssembly, folder: Path) -> list[str]:
@@ -142,6 +135,7 @@ def _conclude(
     sentences = verdict_sentences(found)
     best = _new_best(retuned, store, folder)
     verdict = found.judged.verdict
+    sentences += _log_of(found, folder)
     if verdict is Verdict.SLOWER:
         report = regression_report(changed.best.document, changed.assembly.facts, found)
         write_text(folder / REGRESSION, report)
@@ -152,11 +146,11 @@ def _conclude(
     if best is not None:
         sentences += [f"{_new(best)}:", best["winner"]["command"], f"Written: {folder / BEST}"]
         remember_best(best, rig, options.facts, verdict=verdict.value, basis=basis, state=state)
+    elif verdict is Verdict.UNCHANGED and found.judged.shortfall(plan.best.key) > WIDE:
+        sentences.append(f"Nothing was rewritten: {changed.best.path} stays as it is.")
     elif verdict is Verdict.UNCHANGED:
         sentences.append(f"Nothing was rewritten: {changed.best.path} holds for what there is now.")
-        entry = {**changed.best.document, "date": now(), "engine": changed.assembly.facts["engine"]}
-        entry["study"] = {**entry["study"], "name": folder.name, "created": store.facts["study"]["created"]}
-        remember_best(entry, rig, options.facts, verdict=verdict.value, basis=basis, state=state)
+        remember(_unchanged(assembly, found, store), rig, options.facts)
     else:
         sentences.append(
             f"Nothing better was proved: {retuned.ending.why}. {changed.best.path} stays as it is."
@@ -180,6 +174,44 @@ def _conclude(
         },
     )
     return code
+
+
+def _unchanged(assembly: RetuneAssembly, found: Found, store: StudyStore) -> Entry:
+    """What is kept of a result that still holds: its configuration, and what it makes now."""
+    changed, plan = assembly.changed, assembly.plan
+    own = found.rates(plan.best.key)
+    default = plan.references[0]
+    measured = measured_ratio(found.canary, found.records, best=plan.best.key, reference=default.key)
+    study = {**changed.best.document["study"], "name": store.facts["study"]["name"]}
+    best = {
+        **changed.best.document,
+        "date": now(),
+        "engine": changed.assembly.facts["engine"],
+        "study": study | {"created": store.facts["study"]["created"]},
+    }
+    return replace(
+        entry_of(
+            best,
+            winner_name(best),
+            verdict=found.judged.verdict.value,
+            basis=basis_of(changed.best.document),
+            state=changed.state,
+        ),
+        score_tok_s=None if own is None else own.ratio,
+        reference=None if measured is None else default.reference,
+        ratio=None if measured is None else measured.ratio,
+        low=None if measured is None else measured.low,
+        high=None if measured is None else measured.high,
+    )
+
+
+def _log_of(found: Found, folder: Path) -> list[str]:
+    """Where a broken best says why, and what reads it."""
+    failed = [one for one in found.records if one.key == found.arms.best and one.score is None]
+    if found.judged.verdict is not Verdict.BROKEN or not failed:
+        return []
+    log = TrialFolder.of(folder, failed[-1].number).log_path
+    return [f"What it said: {log}; what to change first: tuner diagnose {log}"]
 
 
 def _new(best: Mapping[str, Any]) -> str:

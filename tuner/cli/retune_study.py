@@ -6,8 +6,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tuner.cli.progress import LineProgress
+from tuner.cli.saying import say
 from tuner.cli.study_folder import DATABASE
-from tuner.cli.tuning import keep_help, memory_keeper, say
+from tuner.cli.tuning import keep_help, memory_keeper
 from tuner.errors import ResultsError
 from tuner.report.retuned import Found
 from tuner.rig.monitor import RigMonitor

@@ -15,10 +15,11 @@ from tuner.cli.dates import now
 from tuner.cli.history import remember_best
 from tuner.cli.progress import LineProgress
 from tuner.cli.racer import StudyRacer
+from tuner.cli.saying import say
 from tuner.cli.screen import several_screen
 from tuner.cli.several_table import SeveralTable, kept_state
 from tuner.cli.study_folder import DATABASE, LADDER, TABLE, TABLE_TEXT, check_writable
-from tuner.cli.tuning import NOTHING_MEASURED, holding, may_start, print_launches, say, take_study
+from tuner.cli.tuning import NOTHING_MEASURED, holding, may_start, print_launches, take_study
 from tuner.core.rig import Rig
 from tuner.engine.environment import empty_config_home
 from tuner.errors import SpaceError, StudyError, UsageError
@@ -33,11 +34,18 @@ if TYPE_CHECKING:
 
     from tuner.cli.build.cells import Cell, Server
     from tuner.cli.build.options import TuneOptions
+    from tuner.cli.notify import Notifier
     from tuner.runs.interrupt import SignalInterrupts
 
 
 def run_several(
-    options: TuneOptions, models: Sequence[Path], servers: Sequence[Server], *, yes: bool, dry_run: bool
+    options: TuneOptions,
+    models: Sequence[Path],
+    servers: Sequence[Server],
+    notifier: Notifier,
+    *,
+    yes: bool,
+    dry_run: bool,
 ) -> None:
     """Check, show, ask, race, conclude.
 
@@ -67,9 +75,10 @@ def run_several(
         if not may_start(yes=yes):
             return
         rig = Rig(tuple({one.identity: one for a in assemblies for one in a.rig.devices}.values()))
-        with holding(rig) as interrupts:
+        with notifier.finishing(folder / TABLE) as finish, holding(rig) as interrupts:
+            finish.started = True
             racers = [
-                StudyRacer(cell, assembly, interrupts, config_home)
+                StudyRacer(cell, assembly, interrupts, config_home, notifier)
                 for cell, assembly in zip(cells, assemblies, strict=True)
             ]
             race = _race(racers, folder, interrupts, options)
@@ -88,6 +97,7 @@ def run_several(
             say("")
             say(table.text(race))
             say(f"Written: {folder / TABLE}, {folder / TABLE_TEXT}")
+            finish.why = "it was asked to stop" if interrupted else "the race is over"
             if interrupted and interrupts.received is not None:
                 raise typer.Exit(128 + interrupts.received)
             if table.winner(race) is None:

@@ -1,4 +1,4 @@
-"""`tuner show`: what a study holds."""
+"""`tuner show`: what a study holds, and two results side by side."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import typer
 from rich.console import Console
 
 from tuner.cli.history import history_table
-from tuner.cli.result_table import headline, quality_lines, summary, trials_table
-from tuner.cli.study_folder import DATABASE, find_study, find_table
+from tuner.cli.result_table import summary, trials_table
+from tuner.cli.study_folder import DATABASE, find_study, find_table, read_retuned
 from tuner.core.candidate import format_value
 from tuner.core.rig import device_identity
 from tuner.errors import StudyError, UsageError
 from tuner.report.proof import label
 from tuner.rig.history import History, histories
-from tuner.study import StudyStore
 
 if TYPE_CHECKING:
     from tuner.core.options import Value
@@ -26,7 +25,12 @@ if TYPE_CHECKING:
 
 def show(
     study: Annotated[
-        str | None, typer.Argument(metavar="STUDY", help="Name of a study, or its folder.")
+        str | None,
+        typer.Argument(metavar="STUDY", help="Name of a study, or its folder; to compare, also a best.json."),
+    ] = None,
+    other: Annotated[
+        str | None,
+        typer.Argument(metavar="OTHER", help="Another, to say what differs and by how much it is faster."),
     ] = None,
     results: Annotated[Path, typer.Option(metavar="DIR", help="Where studies are kept.")] = Path("results"),
     csv: Annotated[bool, typer.Option("--csv", help="All trials as CSV, for a spreadsheet.")] = False,
@@ -41,51 +45,82 @@ def show(
         typer.Option(metavar="DIR", help="Where what rigs have taught is kept; default: your data folder."),
     ] = None,
 ) -> None:
-    """Show the trials of a study, its winner and its references; of a ladder, or several engines, the table."""
+    """Show the trials of a study, its winner and its references; of a ladder, or several engines, the table.
+
+    Two results are compared where rig, model and workload are the same.
+    """
     if history:
         _show_history(study, results, facts)
         return
     if study is None:
         raise UsageError("name a study, or ask for --history")
+    if other is not None:
+        from tuner.cli.comparing import show_comparison  # noqa: PLC0415 - Optuna takes a second
+
+        if csv:
+            raise UsageError("--csv: of one study, not of two")
+        show_comparison(study, other, results)
+        return
     table = find_table(study, results)
     if table is not None and not csv:
         typer.echo(table.read_text(encoding="utf-8"), nl=False)
         return
-    store = StudyStore.open(find_study(study, results) / DATABASE)
-    records = store.records()
+    folder = find_study(study, results)
     if csv:
-        import pandas as pd  # noqa: PLC0415 - half a second that only this option needs
+        _write_csv(folder)
+    else:
+        _show(folder)
 
-        rows = []
-        for record in records:
-            rates, outcome = record.rates, record.outcome
-            rows.append(
-                {
-                    "trial": record.number,
-                    "purpose": record.errand.purpose.value,
-                    "configuration": label(record),
-                    "outcome": None if outcome is None else outcome.kind.value,
-                    "generation_tok_s": None if rates is None else rates.generation_tok_s,
-                    "prompt_tok_s": None if rates is None else rates.prompt_tok_s,
-                    "ttft_s": None if rates is None else rates.ttft_s,
-                    "acceptance": None if rates is None else rates.acceptance,
-                    "wall_s": record.wall_s,
-                    **{name: format_value(name, value) for name, value in _options(record)},
-                }
-            )
-        pd.DataFrame(rows, dtype=object).to_csv(sys.stdout, index=False)
-        return
-    console = Console()
-    confirmation = store.confirmation()
-    console.print(trials_table(records, confirmation))
-    console.print(summary(records, confirmation))
-    for line in headline(records, store.not_launched(), store.facts, confirmation):
+
+def _show(folder: Path) -> None:
+    from tuner.cli.build.report_inputs import report_inputs  # noqa: PLC0415 - Optuna takes a second
+    from tuner.report.view.essentials import essentials  # noqa: PLC0415 - as above
+    from tuner.report.view.verdict import verdict  # noqa: PLC0415 - as above
+
+    inputs = report_inputs(folder, with_walls=False)
+    console, said = Console(), verdict(inputs)
+    console.print(trials_table(inputs.records, inputs.confirmation))
+    console.print(summary(inputs.records, inputs.confirmation))
+    for line in (*said.behind, *essentials(inputs)):
         typer.echo(line)
-    for line in quality_lines(records):
+    for line in (read_retuned(folder) or {}).get("sentences", ()):
         typer.echo(line)
+    typer.echo("")
+    typer.echo(said.state)
+    typer.echo(said.sentence)
+    if said.command is not None:
+        typer.echo("The command, without host and port:")
+        typer.echo(said.command)
+
+
+def _write_csv(folder: Path) -> None:
+    import pandas as pd  # noqa: PLC0415 - half a second that only this option needs
+
+    from tuner.study import StudyStore  # noqa: PLC0415 - as above
+
+    rows = []
+    for record in StudyStore.open(folder / DATABASE).records():
+        rates, outcome = record.rates, record.outcome
+        rows.append(
+            {
+                "trial": record.number,
+                "purpose": record.errand.purpose.value,
+                "configuration": label(record),
+                "outcome": None if outcome is None else outcome.kind.value,
+                "generation_tok_s": None if rates is None else rates.generation_tok_s,
+                "prompt_tok_s": None if rates is None else rates.prompt_tok_s,
+                "ttft_s": None if rates is None else rates.ttft_s,
+                "acceptance": None if rates is None else rates.acceptance,
+                "wall_s": record.wall_s,
+                **{name: format_value(name, value) for name, value in _options(record)},
+            }
+        )
+    pd.DataFrame(rows, dtype=object).to_csv(sys.stdout, index=False)
 
 
 def _show_history(study: str | None, results: Path, facts: Path | None) -> None:
+    from tuner.study import StudyStore  # noqa: PLC0415 - Optuna takes a second
+
     known = histories(facts)
     if study is not None:
         devices = StudyStore.open(find_study(study, results) / DATABASE).facts["devices"]

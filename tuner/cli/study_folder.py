@@ -6,12 +6,16 @@ import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from tuner.errors import ResultsError, StudyError
 
 DATABASE = "study.db"
 BEST = "best.json"
+REPORT = "report.html"
 ENGINE_HELP = "engine-help.txt"
+RETUNED = "retuned.json"
+REGRESSION = "regression.md"
 LADDER = "ladder.json"
 LADDER_TABLE = "ladder.md"
 TABLE = "table.json"
@@ -49,6 +53,26 @@ def _winner_of(table: Path) -> str | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return winner if isinstance(winner, str) else None
+
+
+def find_ladder(study: str, results: Path) -> Path | None:
+    """The folder of a ladder of contexts; None where that is none."""
+    return next((one for one in (Path(study), results / study) if (one / LADDER_TABLE).is_file()), None)
+
+
+def rungs_of(ladder: Path) -> list[Path]:
+    """The studies of a ladder, the smallest context first."""
+    found = [database.parent for database in ladder.glob(f"*/{DATABASE}") if database.parent.name.isdecimal()]
+    return sorted(found, key=lambda folder: int(folder.name))
+
+
+def read_retuned(folder: Path) -> dict[str, Any] | None:
+    """What a retune that came to its end has found out; None where none has."""
+    try:
+        document: dict[str, Any] = json.loads((folder / RETUNED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document if (folder / DATABASE).is_file() else None
 
 
 def check_writable(folder: Path) -> None:

@@ -12,7 +12,9 @@ import typer
 from tuner.cli.build.cells import Server, for_one, split_words
 from tuner.cli.build.contexts import contexts_of
 from tuner.cli.build.options import TuneOptions
+from tuner.cli.notify import Notifier
 from tuner.cli.option_values import duration_s
+from tuner.cli.saying import say
 from tuner.cli.space_files import DEFAULT_SPACE
 from tuner.core.objective import Objective  # noqa: TC001 - typer reads the annotations
 from tuner.core.workload import Thinking
@@ -221,6 +223,13 @@ def tune(
             metavar="DIR", help="Where what this rig has taught is kept; default: your data folder."
         ),
     ] = None,
+    on_improvement: Annotated[
+        str | None,
+        typer.Option(metavar="CMD", help="Run CMD with best.json on its input when there is a better one."),
+    ] = None,
+    on_finish: Annotated[
+        str | None, typer.Option(metavar="CMD", help="Run CMD with best.json on its input at the end.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be launched, and stop.")
@@ -278,6 +287,7 @@ def tune(
         facts=facts,
         flags=own_flags,
     )
+    notifier = Notifier(on_improvement=on_improvement, on_finish=on_finish, say=say)
     # what runs needs Linux (file locks, signals); reading a study does not
     if more or len(servers) > 1:
         if contexts.is_ladder:
@@ -287,14 +297,14 @@ def tune(
             )
         from tuner.cli.several import run_several  # noqa: PLC0415
 
-        run_several(options, (model, *more), servers, yes=yes, dry_run=dry_run)
+        run_several(options, (model, *more), servers, notifier, yes=yes, dry_run=dry_run)
         return
     options = for_one(options, servers)
     if contexts.is_ladder:
         from tuner.cli.laddering import run_ladder  # noqa: PLC0415
 
-        run_ladder(options, contexts, asked=str(context), yes=yes, dry_run=dry_run)
+        run_ladder(options, contexts, notifier, asked=str(context), yes=yes, dry_run=dry_run)
         return
     from tuner.cli.tuning import run_tune  # noqa: PLC0415
 
-    run_tune(options, yes=yes, dry_run=dry_run)
+    run_tune(options, notifier, yes=yes, dry_run=dry_run)

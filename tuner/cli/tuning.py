@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -14,7 +14,8 @@ from tuner.cli.build.assembly import Assembly, assemble
 from tuner.cli.dates import now
 from tuner.cli.history import remember_best
 from tuner.cli.progress import LineProgress
-from tuner.cli.result_table import headline, summary
+from tuner.cli.result_table import summary
+from tuner.cli.saying import say
 from tuner.cli.screen import first_screen
 from tuner.cli.study_folder import BEST, DATABASE, ENGINE_HELP, check_writable
 from tuner.core.space import broken_rule
@@ -22,6 +23,7 @@ from tuner.engine.environment import empty_config_home
 from tuner.engine.process import end_orphan
 from tuner.errors import ResultsError, RigError, TunerError
 from tuner.report.best import best_document, check_best, shell_command
+from tuner.report.headline import headline
 from tuner.rig.host_facts import can_suspend
 from tuner.rig.inhibit import SleepInhibitor
 from tuner.rig.lock import RigLock
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tuner.cli.build.options import TuneOptions
+    from tuner.cli.notify import Notifier
     from tuner.core.memory.learned import Observation
     from tuner.core.rig import Rig
     from tuner.core.trial import TrialRecord
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
 NOTHING_MEASURED = 1
 
 
-def run_tune(options: TuneOptions, *, yes: bool, dry_run: bool) -> None:
+def run_tune(options: TuneOptions, notifier: Notifier, *, yes: bool, dry_run: bool) -> None:
     """Check, show, ask, run, conclude.
 
     Raises:
@@ -69,8 +72,13 @@ def run_tune(options: TuneOptions, *, yes: bool, dry_run: bool) -> None:
             return
         if not may_start(yes=yes):
             return
-        with holding(assembly.rig) as interrupts:
-            ending, store = run_study(assembly, interrupts, cool_to_c=options.cool_to_c)
+        with (
+            notifier.finishing(options.study_folder / BEST) as finish,
+            holding(assembly.rig) as interrupts,
+        ):
+            finish.started = True
+            ending, store = run_study(assembly, interrupts, notifier, cool_to_c=options.cool_to_c)
+            finish.why = ending.why
             if winner_of(store.confirmation(), store.records()) is None and not ending.interrupted:
                 rules = assembly.plan.rules
                 for sentence in ways_out(rules.bound, rules.memory.predictor, rules.memory.room_mib):
@@ -113,7 +121,7 @@ def holding(rig: Rig) -> Iterator[SignalInterrupts]:
 
 
 def run_study(
-    assembly: Assembly, interrupts: SignalInterrupts, *, cool_to_c: int | None
+    assembly: Assembly, interrupts: SignalInterrupts, notifier: Notifier, *, cool_to_c: int | None
 ) -> tuple[Ending, StudyStore]:
     """Go on with a study, or make it, to its end.
 
@@ -126,7 +134,7 @@ def run_study(
         typer.echo(f"Going on with {folder}: {len(before)} trials are recorded.")
     used_before_s = sum(record.wall_s for record in before)
     progress = LineProgress(say, assembly.plan.budget, used_before_s=used_before_s)
-    run = tune_run(assembly, store, progress, interrupts, cool_to_c=cool_to_c)
+    run = tune_run(assembly, store, progress, interrupts, cool_to_c=cool_to_c, notifier=notifier)
     try:
         ending = run.run()
     except TunerError:
@@ -164,6 +172,7 @@ def tune_run(
     interrupts: SignalInterrupts,
     *,
     cool_to_c: int | None,
+    notifier: Notifier,
 ) -> TuneRun:
     """A run over a study, by its plan."""
     return TuneRun(
@@ -174,7 +183,7 @@ def tune_run(
         monitor=RigMonitor(assembly.rig, cool_to_c=cool_to_c),
         progress=progress,
         interrupts=interrupts,
-        publish=_publisher(store, assembly.study_folder / BEST),
+        publish=_publisher(store, assembly.study_folder / BEST, notifier),
         remember=memory_keeper(assembly.memory_facts),
     )
 
@@ -185,12 +194,17 @@ def keep_help(folder: Path, help_text: HelpText) -> None:
         write_text(folder / ENGINE_HELP, help_text.text)
 
 
-def _publisher(store: StudyStore, path: Path) -> Callable[[Sequence[TrialRecord]], None]:
+def _publisher(store: StudyStore, path: Path, notifier: Notifier) -> Callable[[Sequence[TrialRecord]], None]:
     """Writes best.json whenever the study's best or what it is compared with has changed."""
     written: list[object] = []
 
+    def best(records: Sequence[TrialRecord]) -> dict[str, Any] | None:
+        return best_document(records, store.facts, date=now(), confirmation=store.confirmation())
+
+    improved = notifier.improvements(best(store.records()), path.parent)
+
     def publish(records: Sequence[TrialRecord]) -> None:
-        document = best_document(records, store.facts, date=now(), confirmation=store.confirmation())
+        document = best(records)
         if document is None:
             path.unlink(missing_ok=True)  # it would go on naming what was disqualified
             written.clear()
@@ -200,6 +214,7 @@ def _publisher(store: StudyStore, path: Path) -> Callable[[Sequence[TrialRecord]
             check_best(document)
             write_json(path, document)
             written[:] = [content]
+            improved(document)
 
     return publish
 
@@ -248,12 +263,6 @@ def print_launches(assembly: Assembly) -> None:
     for why, spec in specs:
         typer.echo(f"# {why}")
         typer.echo(shell_command(launcher.portable_argv(spec), spec.own_environment))
-
-
-def say(text: str) -> None:
-    """Print a line; a run does not end because the terminal it was started from is gone."""
-    with contextlib.suppress(OSError):
-        typer.echo(text)
 
 
 def _say_stopping() -> None:

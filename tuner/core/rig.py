@@ -59,6 +59,8 @@ class Rig:
 
     devices: tuple[Device, ...]
     driver: str | None = None
+    others: tuple[Device, ...] = ()
+    """What the engine lists beside them and the study leaves alone: names are counted over all."""
 
     @property
     def names(self) -> tuple[str, ...]:

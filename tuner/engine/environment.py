@@ -15,11 +15,24 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE = "SPLIT_RATIO_TUNER_TOKEN"  # noqa: S105 - a name, no secret
 
 #: Read by the engine and able to change what is measured: kept where the user sets them, and written down.
-_NOTED_PREFIXES = ("GGML_", "CUDA_", "NCCL_", "HIP_", "ROCR_", "HSA_")
+NOTED_PREFIXES = ("GGML_", "CUDA_", "NCCL_", "HIP_", "ROCR_", "HSA_")
 #: They say where a toolkit lies or which one an image holds, and no server reads them.
 _OF_TOOLKITS = frozenset(
     {"CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_BIN_PATH", "CUDA_VERSION", "NCCL_VERSION"}
 )
+#: Where a server listens, who may ask it and where it keeps what it downloads: nothing that is measured.
+SERVING_VARIABLES = (
+    *("LLAMA_API_KEY", "LLAMA_ARG_ALIAS", "LLAMA_ARG_API_KEY_FILE", "LLAMA_ARG_API_PREFIX", "LLAMA_ARG_HOST"),
+    *(
+        "LLAMA_ARG_PORT",
+        "LLAMA_ARG_REUSE_PORT",
+        "LLAMA_ARG_SSL_CERT_FILE",
+        "LLAMA_ARG_SSL_KEY_FILE",
+        "LLAMA_CACHE",
+    ),
+)
+#: Where llama.cpp looks for its config files (builds from 10435 on), set to what holds none.
+NO_CONFIG_FILES = {"XDG_CONFIG_HOME": "/dev/null"}
 _PEER_ACCESS = "GGML_CUDA_P2P"
 _TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 #: Nothing that is started or written down has these.
@@ -44,6 +57,24 @@ def server_environment(inherited: Mapping[str, str], config_home: Path, *, allow
     return {**kept, "XDG_CONFIG_HOME": str(config_home), "GGML_NO_BACKTRACE": "1"}
 
 
+def serving_environment(inherited: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a tuned server that is to serve: what it was measured with, and the caller's own rest.
+
+    What would change the measured configuration goes: options in disguise, config files, and variables of the
+    back ends that were not set when it was measured. Where it listens and who may ask it stays the caller's.
+
+    Args:
+        inherited: The caller's environment.
+        own: Variables that belong to the command.
+    """
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if name in SERVING_VARIABLES or not name.startswith(("LLAMA_", *NOTED_PREFIXES))
+    }
+    return {**kept, **NO_CONFIG_FILES, **own}
+
+
 def is_secret(name: str) -> bool:
     """Whether a variable holds a key or a token of the user's."""
     return name.startswith(_SECRETS)
@@ -64,5 +95,5 @@ def noted(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in sorted(environment.items())
-        if name.startswith(_NOTED_PREFIXES) and name not in {"GGML_NO_BACKTRACE", *_OF_TOOLKITS}
+        if name.startswith(NOTED_PREFIXES) and name not in {"GGML_NO_BACKTRACE", *_OF_TOOLKITS}
     }

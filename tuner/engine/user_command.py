@@ -211,14 +211,19 @@ def option_value(flag: UserFlag) -> Value:
     kind = OPTIONS[str(flag.name)].value_type
     shown = " ".join(flag.tokens)
     if kind is ValueType.SWITCH:
-        if flag.value is not None:
-            return flag.value in {"on", "1", "true", "enabled"}
-        # negations are --no-X, -nX or -no-X; --no-host is the name of an option
-        spelled = flag.tokens[0].lstrip("-").replace("_", "-")
-        return spelled == flag.name or not spelled.startswith("n")
+        return is_switched_on(flag)
     if flag.value is None:
         raise UsageError(f"{shown} needs a value")
     return _READERS[kind](flag.value, shown)
+
+
+def is_switched_on(flag: UserFlag) -> bool:
+    """Whether a flag switches its option on, or off."""
+    if flag.value is not None:
+        return flag.value in {"on", "1", "true", "enabled"}
+    # negations are --no-X, -nX or -no-X; --no-host is the name of an option
+    spelled = flag.tokens[0].lstrip("-").replace("_", "-")
+    return spelled == flag.name or not spelled.startswith("n")
 
 
 def split_value(text: str, where: str) -> tuple[int, ...]:

@@ -97,6 +97,7 @@ def best_document(
         "disqualified": disqualified_document(records),
         "quality": quality_document(records),
         **{name: facts[name] for name in ("engine", "devices", "model", "workload")},
+        "other_devices": facts.get("other_devices", []),  # older studies do not say
         "driver": facts.get("driver"),  # studies of before do not say
     }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.core.launch import reference_name
 from tuner.core.outcome import Kind
 from tuner.core.trial import Purpose, TrialRecord, disqualified
+from tuner.report.words import ratio_words
 from tuner.search.confirmation.looks import LEVEL
 from tuner.search.confirmation.result import Result, result_of
 from tuner.search.confirmation.state import Confirmation, scores_of
@@ -250,7 +251,7 @@ def _compared(versus: Versus) -> str:
     interval = versus.interval
     if interval is None:
         return "too few launches for an interval"
-    text = f"{_times(interval.ratio)}x (95 %: {_times(interval.low)} to {_times(interval.high)})"
+    text = ratio_words(interval)
     said = text if interval.significant else f"{text}, no significant difference"
     return f"{said} ({interval.blocks} launches a side)"
 
@@ -259,11 +260,6 @@ def _unfinished(confirmation: Confirmation) -> list[str]:
     return (
         [] if confirmation.ended else ["The confirmation is not finished; the same command goes on with it."]
     )
-
-
-def _times(ratio: float) -> str:
-    """What is certainly more than 1 is not shown as 1."""
-    return f"{ratio:.3f}" if 0.1 < ratio < 10 else f"{ratio:.3g}"
 
 
 def _tie(result: Result) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tuner.report.proof import configuration
-from tuner.search.canary.verdict import Verdict, rates_of
+from tuner.search.canary.verdict import WIDE, Verdict, rates_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tuner.core.trial import TrialRecord
     from tuner.search.canary.arms import Arms
     from tuner.search.canary.verdict import Change, Judged
+    from tuner.search.confirmation.estimate import Estimate
     from tuner.search.confirmation.state import Confirmation
 
 _SAID = {
@@ -44,6 +45,11 @@ class Found:
         """How the old best has changed; None where that is not known."""
         return self.judged.changes.get(self.arms.best)
 
+    def rates(self, key: str) -> Estimate | None:
+        """The level at which a configuration was launched now; None where it was not measured."""
+        known = rates_of(self.canary, self.records, self.then).get(key)
+        return None if known is None else known.level_now
+
     def name(self, key: str) -> str:
         """What people call a configuration."""
         return configuration(key, self.records)
@@ -52,7 +58,9 @@ class Found:
 def verdict_sentences(found: Found) -> list[str]:
     """What became of the old best, for people, the verdict first."""
     judged, arms, own = found.judged, found.arms, found.own
-    parts = [f"{_SAID[judged.verdict]}: {found.name(arms.best)}"]
+    short = judged.shortfall(arms.best) if judged.verdict is Verdict.UNCHANGED else 0.0
+    said = _SAID[judged.verdict] if short <= WIDE else "Unchanged, as far as these launches tell"
+    parts = [f"{said}: {found.name(arms.best)}"]
     if judged.why:
         parts.append(judged.why)
     if own is not None:
@@ -60,6 +68,11 @@ def verdict_sentences(found: Found) -> list[str]:
     elif judged.verdict is Verdict.UNKNOWN:
         parts.append("it was not launched often enough to say")
     lines = ["; ".join(parts) + "."]
+    if short > WIDE:
+        lines.append(
+            f"They differ so much that it may be slower by up to {short:.0%} all the same: a larger --confirm on a "
+            "quieter machine tells more."
+        )
     suspected = ", ".join(sorted(found.suspected))
     if len(found.suspected) > 1:
         lines.append(f"What is behind it is among: {suspected} (these launches do not tell them apart).")

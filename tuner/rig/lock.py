@@ -106,6 +106,24 @@ class RigLock:
         )
 
 
+def holder_of(identity: str, folder: Path | None = None) -> int | None:
+    """The process that holds a lock, by its own note and without touching it; None where none can be seen to.
+
+    Args:
+        identity: What is locked.
+        folder: Where the files are; `shared_folder()` if None.
+    """
+    path = (shared_folder() if folder is None else folder) / _file_name(identity)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return _holder(fd)
+    finally:
+        os.close(fd)
+
+
 def _open_folder(folder: Path) -> int:
     try:
         with contextlib.suppress(FileExistsError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from tuner.runs.launching import Order
 from tuner.runs.works.benchmark import Benchmark
 from tuner.search.canary.arms import SOAK_LAUNCHES, after_first_block, plan_of
 from tuner.search.canary.causes import Seen, suspects, telling
+from tuner.search.canary.claim import until_known
 from tuner.search.canary.verdict import Change, Judged, Verdict, changes_of, judged
 from tuner.search.canary.verdict import rates_of as launched_rates
 from tuner.search.confirmation.state import Confirmation
@@ -64,7 +66,10 @@ class Canary:
         if canary is None:
             canary = Confirmation(
                 round=1,
-                plan=plan_of(arms, launches=plan.launches, blocks=plan.blocks, worthwhile=plan.worthwhile),
+                plan=replace(
+                    plan_of(arms, launches=plan.launches, blocks=plan.blocks, worthwhile=plan.worthwhile),
+                    every_block=True,
+                ),
                 budget=(plan.seconds, plan.launches),
                 out=MappingProxyType({arms.best: plan.refused} if plan.refused else {}),
             )
@@ -80,20 +85,29 @@ class Canary:
             blocks=plan.blocks,
             worthwhile=plan.worthwhile,
             purpose=Purpose.CANARY,
-            screened=lambda one, records: after_first_block(one, arms, records, launches=plan.launches),
+            screened=self._left_of,
         )
         return confirming.run(canary, lambda: self._budget.left_s(self._study.used_s()))
+
+    def _left_of(self, canary: Confirmation, records: Sequence[TrialRecord]) -> Confirmation:
+        """The canary of those who go on."""
+        plan, arms = self._plan, self._plan.arms
+        if plan.claim is None:
+            return after_first_block(canary, arms, records, launches=plan.launches)
+        return until_known(plan.claim, canary, records, best=arms.best, reference=arms.references[0])
 
     def judged(self, canary: Confirmation) -> Judged:
         """What the canary says."""
         plan, arms, records = self._plan, self._plan.arms, self._store.records()
-        said = other_answers(
-            self._folder,
-            records,
-            best=arms.best,
-            previous=arms.previous,
-            plain_then=plan.before.plain,
-        )
+        said = None
+        if plan.same_answers:
+            said = other_answers(
+                self._folder,
+                records,
+                best=arms.best,
+                previous=arms.previous,
+                plain_then=plan.before.plain,
+            )
         return judged(
             arms,
             canary,

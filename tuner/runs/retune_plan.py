@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tuner.core.quality import Probe
     from tuner.core.trial import TrialRecord
     from tuner.runs.launching import LaunchRules
+    from tuner.search.canary.claim import Claim
     from tuner.search.strategy import Search
 
 
@@ -61,6 +62,10 @@ class RetunePlan:
     seed: int
     quality_s: float | None
     soak: bool = True
+    same_answers: bool = True
+    """Whether the answers of now should be those of then; not so with another file of the model."""
+    claim: Claim | None = None
+    """What is measured, where nothing else is wanted."""
     refused: str = ""
     """Why the old best cannot be launched at all; empty where it can."""
 

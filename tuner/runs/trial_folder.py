@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.core.launch import LaunchResult
 from tuner.core.soak import Soaked
+from tuner.core.telemetry import GpuReading
 from tuner.errors import ResultsError
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 
 _HALF_WRITTEN = ".new"
+#: So much of a log's end is kept with the study.
+LOG_TAIL_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,19 @@ class TrialFolder:
     def log_path(self) -> Path:
         """Where the server's output goes."""
         return self.path / "server.log"
+
+    def log_tail(self) -> str:
+        """The end of the server's output, in whole lines; empty where there is none."""
+        try:
+            with self.log_path.open("rb") as stream:
+                size = stream.seek(0, os.SEEK_END)
+                stream.seek(max(size - LOG_TAIL_BYTES, 0))
+                tail = stream.read(LOG_TAIL_BYTES)
+        except OSError:
+            return ""
+        if size > LOG_TAIL_BYTES:
+            tail = tail.partition(b"\n")[2] or tail
+        return tail.decode("utf-8", errors="replace").replace("\0", "")  # no database keeps a zero in a text
 
     def journal(self, spec: LaunchSpec, plan: LaunchPlan, prediction: Prediction | None = None) -> None:
         """Write down what is about to be launched, and what memory it is expected to need.
@@ -103,6 +120,25 @@ class TrialFolder:
             return LaunchResult.from_json(document), float(document["wall_s"])
         except (KeyError, TypeError, ValueError):
             return None
+
+    def predicted_mib(self) -> dict[str, dict[str, float]]:
+        """What memory it was expected to need, by device and part; empty where nothing was predicted."""
+        launch = _read_json(self.path / "launch.json") or {}
+        prediction = launch.get("memory_mib") or {}
+        devices: dict[str, dict[str, float]] = prediction.get("devices", {})
+        return devices
+
+    def readings(self) -> tuple[GpuReading, ...]:
+        """What the driver said of each card from the start of the server on; empty where it said nothing."""
+        found = []
+        try:
+            lines = (self.path / "telemetry.jsonl").read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return ()
+        for line in lines:
+            with contextlib.suppress(ValueError, TypeError):  # a line that a full disk has cut
+                found.append(GpuReading.from_json(json.loads(line)))
+        return tuple(found)
 
     def record_soaked(self, soaked: Soaked) -> None:
         """Write down what it has gone through so far; it may go on for hours."""

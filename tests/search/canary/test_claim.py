@@ -1,14 +1,20 @@
 """A result is held to what it claims."""
 
 import copy
+import random
+from math import exp
 from typing import Any
 
 import pytest
 
 from tests.search.canary.test_arms import BEST, DEFAULT
 from tests.search.canary.test_verdict import canary, launched
-from tuner.search.canary.claim import Claim, claim_of, measured_ratio
+from tests.support.trials import a_launch, measured
+from tuner.core.trial import Errand, Purpose, TrialRecord
+from tuner.search.canary.claim import Claim, claim_of, measured_ratio, until_known
 from tuner.search.confirmation.interval import Interval
+from tuner.search.confirmation.state import Confirmation, Wanted, next_step
+from tuner.search.confirmation.verdict import Plan
 
 DOCUMENT: dict[str, Any] = {
     "winner": {"reference": None},
@@ -58,18 +64,54 @@ def test_a_claim_that_was_raised_somewhere_is_the_larger_one(where: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("measured", "expected"), [(2.0, True), (1.93, True), (2.6, True), (1.8, False), (1.0, False)]
+    ("now", "expected"), [(2.0, True), (1.93, True), (2.6, True), (1.8, False), (1.0, False)]
 )
-def test_a_claim_holds_unless_launches_are_below_it_for_certain(measured: float, *, expected: bool) -> None:
+def test_a_claim_holds_unless_launches_are_below_it_for_certain(now: float, *, expected: bool) -> None:
     found = claim()
     assert found is not None
-    assert found.holds(interval(measured)) is expected
+    assert found.holds(interval(now)) is expected
 
 
-def test_launches_that_differ_much_refute_little() -> None:
+def test_launches_that_differ_much_refute_little_and_say_so() -> None:
     found = claim()
     assert found is not None
     assert found.holds(interval(1.5, half=1.5))
+    assert found.shortfall(interval(1.5, half=1.5)) == pytest.approx(0.5, abs=0.05)
+    assert found.shortfall(interval(2.0)) == pytest.approx(0.06, abs=0.01)
+    assert found.shortfall(interval(3.0)) == 0
+
+
+@pytest.mark.parametrize(
+    ("ratio", "noise", "blocks"),
+    [(2.0, 0.004, 3), (1.3, 0.004, 3), (2.0, 0.15, 8)],
+)
+def test_it_is_measured_until_it_is_known(ratio: float, noise: float, blocks: int) -> None:
+    """Three launches a side where they agree, up to eight where they differ."""
+    found = claim()
+    assert found is not None
+    one = Confirmation(1, Plan((BEST,), (DEFAULT,), 8, 0.01, every_block=True), (None, 17))
+    records: list[TrialRecord] = []
+    dice = random.Random(3)  # noqa: S311 - no secret
+    while True:
+        one = until_known(found, one, records, best=BEST, reference=DEFAULT)
+        step = next_step(one, records)
+        if not isinstance(step, Wanted):
+            break
+        rate = {BEST: 30.0 * ratio, DEFAULT: 30.0}[step.arm] * exp(dice.gauss(0, noise))
+        errand = Errand(Purpose.CANARY, 1, step.block)
+        records.append(a_launch(len(records), step.arm, measured(rate), errand))
+    assert len(records) == 2 * blocks
+
+
+def test_an_interval_at_an_early_look_is_wider() -> None:
+    """All looks together may err in 5 % of measurements."""
+    records = launched({BEST: 60.0, DEFAULT: 30.0})
+    plan = Plan((BEST,), (DEFAULT,), 8, 0.01, every_block=True)
+    early = measured_ratio(Confirmation(1, plan, (None, 17)), records, best=BEST, reference=DEFAULT)
+    whole = measured_ratio(canary(), records, best=BEST, reference=DEFAULT)
+    assert early is not None
+    assert whole is not None
+    assert early.low < whole.low
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tuner.search.confirmation.interval import Interval, paired, t_quantile
+from tests.support.strategies import PROPERTY
+from tuner.search.confirmation.interval import Interval, paired, t_quantile, unpaired
 
 LOGS = st.lists(st.floats(-0.5, 0.5), min_size=2, max_size=20)
 
@@ -90,3 +91,31 @@ def test_the_less_it_may_err_the_wider_it_is(logs: list[float]) -> None:
         assert wide is not None
         assert wide.low <= narrow.low
         assert narrow.high <= wide.high
+
+
+# --- launches that were not made side by side
+
+
+@PROPERTY
+@given(
+    st.lists(st.floats(-1, 1), min_size=2, max_size=9),
+    st.lists(st.floats(-1, 1), min_size=2, max_size=9),
+    st.sampled_from([0.01, 0.05, 0.3]),
+)
+def test_an_unpaired_interval_is_welchs(one: list[float], other: list[float], alpha: float) -> None:
+    found = unpaired(one, other, alpha)
+    assert found is not None
+    if max(one) - min(one) < 1e-3 or max(other) - min(other) < 1e-3:
+        return  # SciPy warns where there is no spread
+    theirs = stats.ttest_ind(one, other, equal_var=False).confidence_interval(1 - alpha)
+    assert log(found.low) == pytest.approx(theirs.low, abs=1e-9)
+    assert log(found.high) == pytest.approx(theirs.high, abs=1e-9)
+    assert found.blocks == min(len(one), len(other))
+
+
+def test_an_unpaired_interval_needs_two_launches_a_side() -> None:
+    assert unpaired([1.0], [1.0, 2.0], 0.05) is None
+    assert unpaired([1.0, 2.0], [], 0.05) is None
+    same = unpaired([0.0, 0.0], [0.0, 0.0], 0.05)
+    assert same is not None
+    assert (same.low, same.ratio, same.high) == (1, 1, 1)

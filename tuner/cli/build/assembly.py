@@ -262,6 +262,7 @@ def assemble(
                 },
                 workload=workload,
                 context=context,
+                reserve_mib=reserve,
             )
         ),
         study_folder=options.study_folder,

@@ -51,13 +51,15 @@ def build_rig(options: TuneOptions, engine: Engine, environment: Mapping[str, st
             else device
             for device in devices
         )
+    listed = devices
     if options.devices is not None:
         chosen = [device_name("--devices", word.strip(), names) for word in options.devices.split(",")]
         if len(set(chosen)) < len(chosen):
             raise RigError(f"--devices {options.devices}: names a device twice")
         by_name = {device.name: device for device in devices}
         devices = tuple(by_name[name] for name in chosen)
-    return Rig(devices, driver=reading.driver)
+    others = tuple(device for device in listed if device not in devices)
+    return Rig(devices, driver=reading.driver, others=others)
 
 
 def _as_built_in(devices: tuple[Device, ...], reading: NvmlReading) -> tuple[Device, ...]:

@@ -62,8 +62,19 @@ def build_facts(
     study: Mapping[str, Any],
     workload: Workload,
     context: int,
+    reserve_mib: Mapping[str, int],
 ) -> dict[str, Any]:
-    """What best.json says beside the trials, in plain JSON."""
+    """What the study's readers need beside its trials, in plain JSON; best.json has most of it.
+
+    Args:
+        engine: The engine.
+        model: The model.
+        rig: The devices, as they were before the first launch.
+        study: Name, space, seed and date.
+        workload: What each launch is asked.
+        context: Tokens.
+        reserve_mib: What is to stay free, by device.
+    """
     return {
         "study": dict(study),
         "engine": {
@@ -89,6 +100,7 @@ def build_facts(
             }
             for device in rig.devices
         ],
+        "other_devices": [{"name": device.name, "uuid": device.uuid} for device in rig.others],
         "model": {
             "path": model.path,
             "name": model.name,
@@ -99,6 +111,10 @@ def build_facts(
             "weights_type": weights_type(model),
         },
         "workload": {**workload_facts(workload), "ctx_size": context},
+        "memory": {
+            "free_mib": {device.name: device.free_mib for device in rig.devices},
+            "reserve_mib": dict(reserve_mib),
+        },
     }
 
 

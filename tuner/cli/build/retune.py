@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from tuner.cli.build.previous import Previous
     from tuner.core.quality import Probe
     from tuner.core.trial import TrialRecord
+    from tuner.search.canary.claim import Claim
+
+
+#: Launches a side that measure a claim at most, where they differ much.
+MOST_BLOCKS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,7 @@ def assemble_retune(
         worthwhile=tune.worthwhile,
         seed=tune.seed,
         quality_s=tune.quality_s,
+        same_answers=_is_same_model(changed),
         refused="; ".join(changed.lost),
     )
     least = least_launches(plan.arms)
@@ -105,8 +111,13 @@ def assemble_retune(
     return RetuneAssembly(changed, plan, previous)
 
 
-def assemble_measure(changed: Changed, options: RetuneOptions) -> RetunePlan:
+def assemble_measure(changed: Changed, options: RetuneOptions, claim: Claim) -> RetunePlan:
     """The plan of measuring a claim: the winner and the reference, and nothing beside them.
+
+    Args:
+        changed: The best.json against what there is now.
+        options: As typed.
+        claim: What is to be known.
 
     Raises:
         StudyError: There is nothing to measure.
@@ -115,6 +126,7 @@ def assemble_measure(changed: Changed, options: RetuneOptions) -> RetunePlan:
     tune = changed.assembly.plan
     references = _claimed_first(tune.references, changed.best.document)[:1]
     own = _winner(changed, references, _spec_of(changed))
+    blocks = max(options.blocks, MOST_BLOCKS)
     return RetunePlan(
         rules=tune.rules,
         best=own,
@@ -126,12 +138,13 @@ def assemble_measure(changed: Changed, options: RetuneOptions) -> RetunePlan:
         search=lambda _before: tune.search,
         before=Before(MappingProxyType(_scores(changed, own.key))),
         renews=False,
-        launches=2 * options.blocks + 1,
+        launches=2 * blocks + 1,
         seconds=options.seconds,
-        blocks=options.blocks,
+        blocks=blocks,
         worthwhile=tune.worthwhile,
         seed=tune.seed,
         quality_s=tune.quality_s,
+        claim=claim,
         refused="; ".join(changed.lost),
     )
 
@@ -253,11 +266,15 @@ def _scores(changed: Changed, own: str) -> dict[str, tuple[float, ...]]:
     return found
 
 
+def _is_same_model(changed: Changed) -> bool:
+    then, now = changed.best.document["model"], changed.assembly.facts["model"]
+    return bool(then["fingerprint"] == now["fingerprint"])
+
+
 def _plain(changed: Changed) -> Probe | None:
     """What the engine's own choice said with the same model; None where nobody knows."""
-    same = changed.best.document["model"]["fingerprint"] == changed.assembly.facts["model"]["fingerprint"]
     store = changed.best.store()
-    if not same or store is None or changed.best.study is None:
+    if not _is_same_model(changed) or store is None or changed.best.study is None:
         return None
     return plain_probe(changed.best.study, store.records())
 
@@ -268,6 +285,6 @@ def _renews(changed: Changed, own: LaunchSpec) -> bool:
     words = changed.assembly.launcher.portable_argv(own)
     return (
         best["engine"].get("capabilities") != facts["engine"]["capabilities"]
-        or best["model"]["fingerprint"] != facts["model"]["fingerprint"]
+        or not _is_same_model(changed)
         or without_rpc(words[3:]) != without_rpc(best["winner"]["argv"][3:])
     )

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from tuner.search.confirmation.state import Confirmation
 
 
+#: A loss that cannot be excluded and is less than this, as a part, is not worth further launches.
+WIDE = 0.15
+
+
 class Verdict(StrEnum):
     """What has become of what was best."""
 
@@ -83,6 +87,12 @@ class Judged:
     """By key, of each configuration of which anything is known from before."""
     why: str = ""
     """Of a broken one, or of other answers: what says so."""
+
+    def shortfall(self, key: str) -> float:
+        """How much slower a configuration may be now all the same, as a part; 1 where nobody knows."""
+        change = self.changes.get(key)
+        interval = None if change is None else change.interval
+        return 1.0 if interval is None else max(1 - interval.low, 0.0)
 
 
 def rates_of(

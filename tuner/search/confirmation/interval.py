@@ -61,10 +61,40 @@ def paired(log_ratios: Sequence[float], alpha: float) -> Interval | None:
     n = len(log_ratios)
     if n < 2:
         return None
-    mean = fsum(log_ratios) / n
-    variance = fsum((value - mean) ** 2 for value in log_ratios) / (n - 1)
+    mean, variance = _moments(log_ratios)
     half = t_quantile(alpha, n - 1) * sqrt(variance / n)
     return Interval(ratio=exp(mean), low=exp(mean - half), high=exp(mean + half), blocks=n, alpha=alpha)
+
+
+def unpaired(logs: Sequence[float], other_logs: Sequence[float], alpha: float) -> Interval | None:
+    """The two-sided interval of a ratio of launches that were not made side by side; None for fewer than two a side.
+
+    Welch's t on the logarithms (Welch 1947, Biometrika 34:28): nothing that launches share falls out, and what
+    differs between two nights is no part of its width.
+
+    Args:
+        logs: The logarithm of each rate of the one.
+        other_logs: The same of the other.
+        alpha: How often the interval may miss, between 0 and 1.
+    """
+    n, m = len(logs), len(other_logs)
+    if min(n, m) < 2:
+        return None
+    mean, variance = _moments(logs)
+    other_mean, other_variance = _moments(other_logs)
+    own, theirs = variance / n, other_variance / m
+    difference = mean - other_mean
+    if own + theirs == 0:
+        return Interval(exp(difference), exp(difference), exp(difference), min(n, m), alpha)
+    freedom = (own + theirs) ** 2 / (own**2 / (n - 1) + theirs**2 / (m - 1))
+    half = t_quantile(alpha, freedom) * sqrt(own + theirs)
+    return Interval(exp(difference), exp(difference - half), exp(difference + half), min(n, m), alpha)
+
+
+def _moments(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and variance of a sample."""
+    mean = fsum(values) / len(values)
+    return mean, fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
 @cache

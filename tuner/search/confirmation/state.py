@@ -45,6 +45,7 @@ class Confirmation:
             "references": list(self.plan.references),
             "blocks": self.plan.blocks,
             "worthwhile": self.plan.worthwhile,
+            "every_block": self.plan.every_block,
             "budget": list(self.budget),
             "out": dict(self.out),
             "over_at": self.over_at,
@@ -67,6 +68,7 @@ class Confirmation:
                 tuple(document["references"]),
                 document["blocks"],
                 document["worthwhile"],
+                every_block=document.get("every_block", False),  # older studies have none
             ),
             budget=(seconds, launches),
             out=MappingProxyType(dict(document["out"])),

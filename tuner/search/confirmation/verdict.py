@@ -60,12 +60,14 @@ class Plan:
         references: What the winner is compared with.
         blocks: How many blocks at most.
         worthwhile: A difference that is worth while, as a fraction: 0.02 is 2 %.
+        every_block: Whether all blocks are launched, whatever is known before: it is asked how much, not whether.
     """
 
     leaders: tuple[str, ...]
     references: tuple[str, ...]
     blocks: int
     worthwhile: float
+    every_block: bool = False
 
     def __post_init__(self) -> None:
         if not self.leaders:
@@ -162,8 +164,9 @@ def standing(
         for reference in plan.references
         if reference not in out and not all(table.settled(leader, reference, taken) for leader in active)
     ]
-    done = last or not active or (close and not unsettled)
-    still_open = () if done else (*active, *unsettled)
+    done = last or not active or (close and not unsettled and not plan.every_block)
+    references = plan.references if plan.every_block else unsettled
+    still_open = () if done else (*active, *references)
     return Standing(
         look=look, active_leaders=tuple(active), dropped=dropped, still_open=still_open, done=done
     )

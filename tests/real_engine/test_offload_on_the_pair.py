@@ -1,0 +1,77 @@
+"""A mixture of experts that does not fit on two real devices: found better than all experts in RAM, and than the
+engine's own fit."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.rpc_pair import RpcPair
+from tests.support.shape_gguf import Shape, write_shape
+from tuner.core.outcome import Kind
+from tuner.report.best import check_best
+from tuner.study import StudyStore
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(420)]
+
+#: 12 layers with 6.4 MiB of experts each; its weights are zeros.
+MOE = Shape(
+    "qwen3moe", n_layers=12, n_embd=256, n_ff=256, n_head=8, n_head_kv=2, head_dim=64, n_vocab=49_152, n_mtp=0,
+    n_ctx_train=32_768, n_experts=32, n_experts_used=4,
+)  # fmt: skip
+#: What may be used of the devices, MiB: the experts of about half of the layers fit beside all else.
+ROOM = (50, 80)
+PLAIN = """
+schema_version = 1
+[fixed]
+gpu-layers = 999
+flash-attn = "on"
+[parameters.split-mode]
+kind = "choice"
+choices = ["layer", "none"]
+[parameters.device]
+kind = "devices"
+orders = true
+subsets = true
+[parameters.tensor-split]
+kind = "split"
+[parameters.override-tensor]
+kind = "in-ram"
+"""
+
+
+def test_the_search_beats_all_experts_in_ram_and_the_engines_own_fit(
+    tmp_path: Path, llama_server_path: Path, smollm2_path: Path
+) -> None:
+    """The engine is told the same room (`--fit-target`); its margin is what the machine has beyond it."""
+    model = write_shape(tmp_path / "moe.gguf", smollm2_path, MOE)
+    space = tmp_path / "plain.toml"
+    space.write_text(PLAIN, encoding="utf-8")
+    total_mib = psutil.virtual_memory().total // 2**20
+    targets = ",".join(str(total_mib - room) for room in ROOM)
+    with RpcPair(tmp_path, fast_limit_bytes=None, fast_threads=1) as pair:
+        argv = [
+            *(sys.executable, "-m", "tuner", "tune", str(model), "--server", str(llama_server_path)),
+            *("--space", str(space), "--study", "moe", "--results", str(tmp_path), "--context", "1024"),
+            *("--device-memory", f"RPC0={ROOM[0]},RPC1={ROOM[1]}", "--reserve", "0=0,1=0"),
+            *("--current", "llama-server --cpu-moe -c 1024", "--prompts", "short", "--requests", "2"),
+            *("--tokens", "32", "--launches", "12", "--confirm", "6", "--quality", "off", "--endure", "off"),
+            *("--facts", str(tmp_path / "facts"), "--yes", "--", "--rpc", pair.endpoints),
+            *("--fit-target", targets, "--threads", "1"),
+        ]
+        run = subprocess.run(
+            argv, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=False
+        )
+    assert run.returncode == 0, run.stdout + run.stderr
+    best = json.loads((tmp_path / "moe" / "best.json").read_text(encoding="utf-8"))
+    check_best(best)
+    compared = {row["name"]: row for row in best["confirmation"]["references"]}
+    for name in ("current", "engine-default"):
+        assert compared[name]["interval"][0] > 1, run.stdout
+    records = StudyStore.open(tmp_path / "moe" / "study.db").records()
+    assert "what llama-fit-params proposes" in run.stdout
+    assert not [one for one in records if one.outcome is not None and one.outcome.kind is Kind.OUT_OF_MEMORY]

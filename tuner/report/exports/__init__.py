@@ -1,0 +1,1 @@
+"""The winner in the forms that people start servers with, a module each."""

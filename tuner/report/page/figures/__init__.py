@@ -1,0 +1,1 @@
+"""The plots of a report, as plotly.js takes them."""

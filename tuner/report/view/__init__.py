@@ -1,0 +1,1 @@
+"""What each section of a report says, as values: no markup, no file, no clock."""
