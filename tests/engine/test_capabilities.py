@@ -6,7 +6,6 @@ from tests.support.fake_llama.builds import BUILDS
 from tuner.engine.capabilities import capabilities
 from tuner.engine.help_text import HelpText
 
-
 OWN = sorted(name for name, build in BUILDS.items() if not build.fork_of)
 
 
