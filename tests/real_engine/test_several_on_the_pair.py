@@ -43,7 +43,7 @@ about = "most of it on the fast device"
 split-mode = "layer"
 tensor-split = [24, 7]
 """
-LAUNCHES = 12
+LAUNCHES = 8
 NAMES = ("new-SmolLM2.Q8_0", "old-SmolLM2.Q8_0", "new-SmolLM2.Q4_0", "old-SmolLM2.Q4_0")
 
 
@@ -102,9 +102,9 @@ def said(folder: Path, files: list[Path], servers: Mapping[str, str]) -> str:
         [
             *(sys.executable, "-m", "tuner", "tune", *map(str, files), *given),
             *("--space", str(space), "--study", "both", "--results", str(folder), "--context", "2048"),
-            *("--device-memory", "RPC0=210", "--prompts", "short", "--requests", "2", "--tokens", "24"),
+            *("--device-memory", "RPC0=210", "--prompts", "short", "--requests", "2", "--tokens", "16"),
             *("--facts", str(folder / "facts"), "--launches", str(LAUNCHES), "--confirm", "2"),
-            *("--quality", "3s", "--endure", "off", "--yes"),
+            *("--quality", "2s", "--endure", "off", "--yes"),
         ],
         env={**os.environ, "TMPDIR": str(folder)},
         capture_output=True,
