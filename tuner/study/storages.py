@@ -1,0 +1,104 @@
+"""Opening the storages that several machines share, so that no lost packet holds a worker for ever."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import optuna
+import sqlalchemy.exc
+
+from tuner.errors import StudyError
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+
+    from tuner.study.location import Location
+
+#: A connection whose other end has gone is noticed after about so many seconds.
+_CONNECT_S, _IDLE_S, _PROBE_S, _PROBES, _CALL_S = 10, 10, 5, 3, 60
+_ENGINE = {
+    "pool_pre_ping": True,
+    "pool_size": 2,  # the run, and its signs of life
+    "connect_args": {
+        "connect_timeout": _CONNECT_S,
+        "keepalives_idle": _IDLE_S,
+        "keepalives_interval": _PROBE_S,
+        "keepalives_count": _PROBES,
+        "tcp_user_timeout": (_IDLE_S + _PROBE_S * _PROBES) * 1000,
+    },
+}
+_INSTALL = "install it with: pip install 'split-ratio-tuner[machines]'"
+
+
+def open_storage(location: Location) -> BaseStorage:
+    """Connect.
+
+    Raises:
+        StudyError: It cannot be reached, does not let us in, or what it takes is not installed.
+    """
+    try:
+        return _proxy(location) if location.is_grpc else _database(location)
+    except ImportError as error:
+        raise StudyError(f"{location}: {error.name or error} is missing; {_INSTALL}") from error
+    except Exception as error:
+        if not is_of_storage(error):
+            raise
+        raise StudyError(
+            f"{location} cannot be used: {first_line(error)}. Is it running, and may this user in? "
+            "docs/many-machines.md says how it is set up"
+        ) from error
+
+
+def is_of_storage(error: BaseException) -> bool:
+    """Whether it is the storage that fails, or the way to it."""
+    if isinstance(error, (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError)):
+        return True
+    if isinstance(error, ConnectionError):
+        return True
+    return any(kind.__module__.partition(".")[0] == "grpc" for kind in type(error).__mro__)
+
+
+def first_line(error: BaseException) -> str:
+    """What the database or the network said, in one line and without an address that could hold a password."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    details = getattr(error, "details", None)
+    said = details() if callable(details) else None
+    text = str(said or getattr(error, "orig", None) or error).strip()
+    return text.partition("\n")[0] or type(error).__name__
+
+
+def _database(location: Location) -> BaseStorage:
+    import psycopg  # noqa: F401, PLC0415 - only where it is used; an error here names what to install
+
+    backend = optuna.storages.RDBStorage(location.url, engine_kwargs=_ENGINE)
+    # as optuna.storages.get_storage does with an address: what has ended is read once
+    return optuna.storages._CachedStorage(backend)  # noqa: SLF001 - get_storage takes no engine's arguments
+
+
+def _proxy(location: Location) -> BaseStorage:
+    import grpc  # noqa: PLC0415 - as above
+    from optuna.storages import GrpcStorageProxy  # noqa: PLC0415 - it needs grpc
+
+    host, port = location.host_and_port
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        proxy = GrpcStorageProxy(host=host, port=port)
+    proxy.wait_server_ready(_CONNECT_S)
+    _bound_calls(proxy, grpc)
+    return proxy
+
+
+def _bound_calls(proxy: Any, grpc: Any) -> None:  # noqa: ANN401 - Optuna's and gRPC's, both without types
+    """Give every call an end: Optuna's own wait for ever where packets are lost."""
+    from optuna.storages._grpc.auto_generated import api_pb2_grpc  # noqa: PLC0415 - as above
+    from optuna.storages._grpc.client import GrpcClientCache  # noqa: PLC0415 - as above
+
+    class Deadline(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # gRPC has no types
+        def intercept_unary_unary(self, go_on: Any, details: Any, request: Any) -> Any:  # noqa: ANN401 - as above
+            return go_on(details._replace(timeout=_CALL_S), request)
+
+    channel = grpc.intercept_channel(proxy._channel, Deadline())  # noqa: SLF001 - there is no other way in
+    proxy._stub = api_pb2_grpc.StorageServiceStub(channel)  # type: ignore[no-untyped-call]  # noqa: SLF001
+    proxy._cache = GrpcClientCache(proxy._stub)  # noqa: SLF001 - as above
