@@ -37,7 +37,7 @@ class Postgres:
     def __init__(self) -> None:
         self._bin = _programs()
         self._user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-        self.folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # noqa: S108 - a socket's path is short
+        self.folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
         self.port = _free_port()
 
     @property

@@ -3,17 +3,24 @@
 With `tuner.importances` all that knows Optuna.
 """
 
+from tuner.study.documents import Worker
 from tuner.study.sampler import STARTUP_TRIALS, TpeDraw, TpeSampler
+from tuner.study.shared import PROVING, Making, SharedStore
 from tuner.study.store import STUDY_FORMAT, StudyStore
-from tuner.study.trial_store import Kept, Taken, TrialStore
+from tuner.study.trial_store import Kept, Taken, TrialStore, always
 
 __all__ = [
+    "PROVING",
     "STARTUP_TRIALS",
     "STUDY_FORMAT",
     "Kept",
+    "Making",
+    "SharedStore",
     "StudyStore",
     "Taken",
     "TpeDraw",
     "TpeSampler",
     "TrialStore",
+    "Worker",
+    "always",
 ]

@@ -18,6 +18,7 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState as OptunaState
 from optuna.trial import create_trial
 
+from tuner.core.memory.words import NotLaunched
 from tuner.core.outcome import TrialState
 from tuner.core.trial import SEARCHING, Purpose
 from tuner.errors import StudyError
@@ -38,6 +39,7 @@ from tuner.study.sampler import USABLE, TpeSampler, distribution_of
 from tuner.study.signs import Pulse, signs_of
 from tuner.study.storages import first_line, is_of_storage, open_storage
 from tuner.study.trial_store import (
+    ESTIMATES,
     FACTS,
     FORMAT,
     IDENTITY,
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
     from tuner.core.candidate import Candidate
     from tuner.core.identity import StudyIdentity
     from tuner.core.launch import LaunchSpec
-    from tuner.core.memory.words import NotLaunched
+    from tuner.core.memory.learned import Observation
     from tuner.core.trial import Errand, TrialRecord
     from tuner.search.dimensions import Coordinate, Dimension
     from tuner.study.location import Location
@@ -69,6 +71,7 @@ SHARED_FORMAT = "machines-1"
 PROVING = "proving"
 _ROLES = {PROVING: frozenset({Purpose.CONFIRM, Purpose.SOAK, Purpose.ENDURE})}
 _LEASE, _UID, _PARENT, _APART, _ENDED = "lease_s", "uid", "parent", "apart ", "ended"
+_RATES, _RUN, _PER_CLASS = "rates", "run", "per_rig_class"
 #: Signs of life a lease.
 _SIGNS_A_LEASE = 5
 #: How often what only readers need is written at most.
@@ -76,7 +79,6 @@ _NOTES_EVERY_S = 60.0
 _RETRY_S = 2.0
 
 _Answer = TypeVar("_Answer")
-Place = "Callable[[Candidate], Sequence[tuple[Dimension, Coordinate]]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,18 @@ class Making:
     facts: Mapping[str, Any]
     lease_s: float
     parent: str | None = None
-    """The study whose sub-study for one class of rigs it is."""
+    """The study that it is made beside, for another class of rigs."""
+    per_rig_class: bool = False
+    """Whether rigs of another class get a study of their own beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A study that is complete."""
+
+    why: str
+    budget: tuple[float | None, int | None]
+    """Seconds and launches that it could use; with more of them it goes on."""
 
 
 def no_place(_candidate: Candidate) -> Sequence[tuple[Dimension, Coordinate]]:
@@ -131,10 +144,12 @@ class SharedStore(TrialStore):
         self._study_id = storage.get_study_id_from_name(name)
         notes = storage.get_study_user_attrs(self._study_id)
         _check_version(f"{location} {name}", notes)
-        self._fixed = {key: notes.get(key) for key in (IDENTITY, FACTS, _LEASE, _UID, _PARENT)}
+        self._fixed = {key: notes.get(key) for key in (IDENTITY, FACTS, _LEASE, _UID, _PARENT, _PER_CLASS)}
         self._goal = self.goal
         self._known: dict[int, TrialRecord] = {}
-        self._estimates: Mapping[int, float] = {}
+        self._estimates: Mapping[int, float] = {
+            int(number): one for number, one in (notes.get(ESTIMATES) or {}).items()
+        }
         self._unwritten: dict[str, Any] = {}
         self._written_s = time.monotonic()
         self._watch = Watch(self.lease_s)
@@ -219,7 +234,7 @@ class SharedStore(TrialStore):
     def note_estimates(self, estimates_tok_s: Mapping[int, float]) -> None:
         """See `TrialStore.note_estimates`; readers see it within a minute."""
         self._estimates = dict(estimates_tok_s)
-        self._unwritten["estimates"] = {str(number): one for number, one in estimates_tok_s.items()}
+        self._unwritten[ESTIMATES] = {str(number): one for number, one in estimates_tok_s.items()}
         self._write_notes()
 
     def note_not_launched(self, rows: Sequence[NotLaunched]) -> None:
@@ -229,8 +244,6 @@ class SharedStore(TrialStore):
 
     def not_launched(self) -> tuple[NotLaunched, ...]:
         """What any worker has not launched because it cannot fit."""
-        from tuner.core.memory.words import NotLaunched  # noqa: PLC0415 - only readers need it
-
         notes = {**self._notes(), **self._unwritten}
         rows = [row for name, found in notes.items() if name.startswith(NOT_LAUNCHED) for row in found]
         every = [NotLaunched.from_json(row) for row in rows]
@@ -245,6 +258,38 @@ class SharedStore(TrialStore):
         self._unwritten.clear()
         self._written_s = now_s
 
+    def memory_before(self, known: Sequence[Observation]) -> tuple[Observation, ...]:
+        """What each worker knows of its own rig; what the study's trials teach all workers learn from these."""
+        return tuple(known)
+
+    def note_rates(self, rates: Mapping[str, Any]) -> None:
+        """What a decode step reaches of each device, by name, for studies of other rigs."""
+        self._unwritten[_RATES] = dict(rates)
+        self._write_notes()
+
+    def rates(self) -> Mapping[str, Any]:
+        """As it was noted; empty before."""
+        return dict(self._note(_RATES) or {})
+
+    def note_run(self, options: Mapping[str, Any]) -> None:
+        """How much the study may use, and how its winner is proved: the same for all workers."""
+        self._set_note(_RUN, dict(options))
+
+    def run_options(self) -> Mapping[str, Any]:
+        """As it was noted."""
+        return dict(self._note(_RUN) or {})
+
+    @property
+    def per_rig_class(self) -> bool:
+        """Whether rigs of another class get a study of their own beside it."""
+        return bool(self._fixed[_PER_CLASS])
+
+    @property
+    def parent(self) -> str | None:
+        """The study that it was made beside; None for one of its own."""
+        found: str | None = self._fixed[_PARENT]
+        return found
+
     def note_apart(self, why: str) -> None:
         """Our rig is not like the others': what it measured is not mixed in."""
         self._set_note(f"{_APART}{self._me.id}", why)
@@ -255,15 +300,15 @@ class SharedStore(TrialStore):
             name.removeprefix(_APART): why for name, why in self._notes().items() if name.startswith(_APART)
         }
 
-    def note_ended(self, why: str | None) -> None:
-        """The study is complete, and why; None where it is taken up again."""
+    def note_ended(self, why: str, budget: tuple[float | None, int | None]) -> None:
+        """The study is complete: why, and the seconds and launches that it could use."""
         self._write_notes(force=True)
-        self._set_note(_ENDED, why)
+        self._set_note(_ENDED, [why, *budget])
 
-    def ended(self) -> str | None:
+    def ended(self) -> Ended | None:
         """Why the study is complete; None where it is not."""
-        found: str | None = self._note(_ENDED)
-        return found
+        row = self._note(_ENDED)
+        return None if row is None else Ended(row[0], (row[1], row[2]))
 
     # --- trials
 
@@ -360,12 +405,14 @@ class SharedStore(TrialStore):
 
     def _counting(self, stored: Iterable[Stored]) -> list[TrialRecord]:
         launches = [one for one in stored if one.is_launch]
-        home = self._me.id if self._worker is not None else self._home(launches)
+        own = None if self._worker is None else self._worker.id
+        if not any("candidate" not in one.document and one.worker.id == own for one in launches):
+            own = self._home(launches)
         return [
             self._record(one)
             for one in launches
             if "candidate" in one.document
-            or one.worker.id == home
+            or one.worker.id == own
             or _errand_of(one) not in {None, Purpose.SEARCH.value}
         ]
 
@@ -445,7 +492,10 @@ class SharedStore(TrialStore):
 
     def others_search(self) -> bool:
         """Whether another worker is in a launch of the search."""
-        return any(one.runs and one.is_launch and one.worker.id != self._me.id for one in self.stored())
+        return any(
+            one.runs and one.is_launch and _errand_of(one) is None and one.worker.id != self._me.id
+            for one in self.stored()
+        )
 
     def take(self, role: str) -> bool:
         """Do something for all, unless another worker does; the first to say so has it."""
@@ -526,6 +576,7 @@ def _make(storage: BaseStorage, name: str, making: Making) -> None:
         (_LEASE, making.lease_s),
         (_UID, uuid.uuid4().hex),
         (_PARENT, making.parent),
+        (_PER_CLASS, making.per_rig_class),
         (FORMAT, SHARED_FORMAT),
     ):
         storage.set_study_user_attr(study_id, key, value)
