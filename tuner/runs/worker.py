@@ -16,7 +16,7 @@ from tuner.search.queue import wanted
 from tuner.study import PROVING, Taken
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tuner.core.interrupt import Interrupts
     from tuner.core.launch import LaunchSpec
@@ -60,7 +60,6 @@ class WorkerRun:
         self._progress = progress
         self._interrupts = interrupts
         self._poll_s = poll_s
-        self._standing_by = False
 
     def run(self) -> Ending:
         """Work until the study is complete, or somebody asks to stop.
@@ -89,9 +88,11 @@ class WorkerRun:
             if (complete := self._complete()) is not None:
                 return complete
             if self._store.others_search():
-                self._stand_by("the search is over but for what others are in the middle of")
+                self._stand_by(
+                    "the search is over but for what others are in the middle of", self._store.others_search
+                )
             elif not self._store.take(PROVING):
-                self._stand_by("another worker proves the winner")
+                self._stand_by("another worker proves the winner", lambda: self._store.is_taken(PROVING))
             else:
                 try:
                     return self._prove(ending)
@@ -109,12 +110,11 @@ class WorkerRun:
             return None
         return Ending(f"the study is complete: {ended.why}")
 
-    def _stand_by(self, why: str) -> None:
-        if not self._standing_by:
-            self._progress.note(f"Standing by: {why}.")
-            self._standing_by = True
-        self._interrupts.sleep(self._poll_s)
-        self._store.look_after_others()
+    def _stand_by(self, why: str, lasts: Callable[[], bool]) -> None:
+        self._progress.note(f"Standing by: {why}.")
+        while lasts():
+            self._interrupts.sleep(self._poll_s)
+            self._store.look_after_others()
 
     # --- joining
 

@@ -509,6 +509,10 @@ class SharedStore(TrialStore):
         self._roles[role] = (mine.id, token)
         return True
 
+    def is_taken(self, role: str) -> bool:
+        """Whether another worker does that."""
+        return any(one.role == role and one.runs and one.worker.id != self._me.id for one in self.stored())
+
     def holds(self, role: str) -> bool:
         """Whether we still have it: who is silent for a lease loses it."""
         held = self._roles.get(role)

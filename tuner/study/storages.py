@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 #: A connection whose other end has gone is noticed after about so many seconds.
 _CONNECT_S, _IDLE_S, _PROBE_S, _PROBES, _CALL_S = 10, 10, 5, 3, 60
+_ATTEMPTS, _ATTEMPT_S = 10, 0.3
 _ENGINE = {
     "pool_pre_ping": True,
     "pool_size": 2,  # the run, and its signs of life
@@ -72,9 +74,21 @@ def first_line(error: BaseException) -> str:
 def _database(location: Location) -> BaseStorage:
     import psycopg  # noqa: F401, PLC0415 - only where it is used; an error here names what to install
 
-    backend = optuna.storages.RDBStorage(location.url, engine_kwargs=_ENGINE)
+    backend = _with_tables(location)
     # as optuna.storages.get_storage does with an address: what has ended is read once
     return optuna.storages._CachedStorage(backend)  # noqa: SLF001 - get_storage takes no engine's arguments
+
+
+def _with_tables(location: Location) -> optuna.storages.RDBStorage:
+    """Optuna makes its tables where they are missing, and fails where another worker does so at that moment."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return optuna.storages.RDBStorage(location.url, engine_kwargs=_ENGINE)
+        except (sqlalchemy.exc.IntegrityError, sqlalchemy.exc.ProgrammingError):
+            if attempt == _ATTEMPTS - 1:
+                raise
+            time.sleep(_ATTEMPT_S)
+    raise AssertionError("the last attempt ends it")
 
 
 def _proxy(location: Location) -> BaseStorage:
