@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from tuner.core.trial import TrialRecord
 
 IDENTITY = StudyIdentity({"model": Part("m1", "played"), "devices": Part("d1", RIG)})
-_AWAY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +106,11 @@ def _tune_run(order: Order, folder: Path, interrupts: Interrupts) -> str:
 
 def _worker_run(order: Order, folder: Path, interrupts: Interrupts) -> str:
     worker = _worker(folder)
-    plan, began = _plan(order), time.monotonic()
+    plan = _plan(order)
 
     def wait(_why: str, seconds: float) -> bool:
         interrupts.sleep(min(seconds, 0.2))
-        return time.monotonic() - began < _AWAY_S
+        return True  # whoever has started this ends it
 
     store = SharedStore.for_run(
         Location.parse(order.url, "order"),

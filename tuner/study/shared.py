@@ -8,6 +8,7 @@ While the storage is away a worker waits; what it has measured is on its own dis
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from dataclasses import dataclass, replace
@@ -37,7 +38,7 @@ from tuner.study.leases import Watch
 from tuner.study.rows import STATES
 from tuner.study.sampler import USABLE, TpeSampler, distribution_of
 from tuner.study.signs import Pulse, signs_of
-from tuner.study.storages import first_line, is_of_storage, open_storage
+from tuner.study.storages import disconnect, first_line, is_of_storage, open_storage
 from tuner.study.trial_store import (
     ESTIMATES,
     FACTS,
@@ -53,6 +54,7 @@ from tuner.study.trial_store import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from types import TracebackType
 
     from optuna.storages import BaseStorage
     from optuna.trial import FrozenTrial
@@ -199,9 +201,19 @@ class SharedStore(TrialStore):
             raise
 
     def close(self) -> None:
-        """Write what is left to write, and show no signs of life any more."""
-        self._write_notes(force=True)
+        """Write what is left to write, show no signs of life any more, and disconnect."""
+        with contextlib.suppress(StudyError):  # they are for readers alone, and nobody waits any more
+            self._write_notes(force=True)
         self._pulse.stop()
+        disconnect(self._storage)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     @property
     def place(self) -> str:
