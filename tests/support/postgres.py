@@ -11,6 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import psycopg
+from psycopg import sql
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -68,6 +71,27 @@ class Postgres:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         self._control("start", "-l", str(self.folder / "log"))
+
+    def with_password(self, user: str, password: str) -> str:
+        """Another database, of a user whom only a password lets in.
+
+        Returns:
+            Its address, without the password.
+        """
+        with psycopg.connect(
+            host=str(self.folder), port=self.port, user=self._user, dbname="tuner", autocommit=True
+        ) as connection:
+            connection.execute(
+                sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
+                    sql.Identifier(user), sql.Literal(password)
+                )
+            )
+            connection.execute(sql.SQL("CREATE DATABASE {0} OWNER {0}").format(sql.Identifier(user)))
+            rules = self._data / "pg_hba.conf"
+            others = rules.read_text(encoding="utf-8")
+            rules.write_text(f"host all {user} 127.0.0.1/32 scram-sha-256\n{others}", encoding="utf-8")
+            connection.execute("SELECT pg_reload_conf()")
+        return f"postgresql+psycopg://{user}@127.0.0.1:{self.port}/{user}"
 
     def stop(self) -> None:
         """End all connections, and then it."""

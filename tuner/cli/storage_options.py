@@ -15,6 +15,15 @@ Storage = Annotated[
         "a password; default: TUNER_STORAGE, else a folder of its own.",
     ),
 ]
+SharedStorage = Annotated[
+    str | None,
+    typer.Option(
+        "--storage",
+        metavar="URL",
+        help="Read it where several machines share it: postgresql+psycopg://USER@HOST/DB or grpc://HOST:PORT; "
+        "default: the folder here, else TUNER_STORAGE.",
+    ),
+]
 StorageFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="The same address, a password too, as a file's first line."),

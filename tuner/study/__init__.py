@@ -8,6 +8,7 @@ from tuner.study.sampler import STARTUP_TRIALS, TpeDraw, TpeSampler
 from tuner.study.shared import PROVING, Making, SharedStore
 from tuner.study.store import STUDY_FORMAT, StudyStore
 from tuner.study.trial_store import Kept, Taken, TrialStore, always
+from tuner.study.workers import Part
 
 __all__ = [
     "PROVING",
@@ -15,6 +16,7 @@ __all__ = [
     "STUDY_FORMAT",
     "Kept",
     "Making",
+    "Part",
     "SharedStore",
     "StudyStore",
     "Taken",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from tuner.errors import UsageError
 
@@ -17,6 +17,9 @@ VARIABLE = "TUNER_STORAGE"
 _FORMS = "postgresql+psycopg://USER@HOST/DATABASE, or grpc://HOST:PORT for Optuna's proxy in front of one"
 _POSTGRES, _GRPC = "postgresql+psycopg", "grpc"
 _SECRET_PARTS = ("password", "passfile", "sslpassword")
+_ENCODE = (
+    "in user and password all but letters, digits and - . _ ~ is written with its code, such as %40 for @"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +43,12 @@ class Location:
         Raises:
             UsageError: It is none that can be used.
         """
-        try:
-            parts = urlsplit(url.strip())
-            port = parts.port
-        except ValueError as error:
-            raise UsageError(f"{source}: no address of a storage ({error}); give {_FORMS}") from error
+        parts = _split(url.strip(), source)
         if parts.scheme == "postgresql":
             parts = parts._replace(scheme=_POSTGRES)
         if parts.scheme not in {_POSTGRES, _GRPC}:
             raise UsageError(f"{source}: {_shown(parts)!r} is no storage for several machines; give {_FORMS}")
-        if parts.scheme == _GRPC and (parts.hostname is None or port is None or parts.path.strip("/")):
+        if parts.scheme == _GRPC and (parts.hostname is None or parts.port is None or parts.path.strip("/")):
             raise UsageError(f"{source}: {_shown(parts)!r} has to be grpc://HOST:PORT and nothing more")
         if parts.scheme == _POSTGRES and not parts.path.strip("/"):
             raise UsageError(f"{source}: {_shown(parts)!r} names no database; give {_FORMS}")
@@ -64,7 +63,7 @@ class Location:
     def has_password(self) -> bool:
         """Whether the address itself holds one."""
         parts = urlsplit(self.url)
-        named = {pair.partition("=")[0] for pair in parts.query.split("&")}
+        named = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
         return bool(parts.password) or bool(named.intersection(_SECRET_PARTS))
 
     @property
@@ -117,11 +116,28 @@ def location_of(
     return None
 
 
+def _split(url: str, source: str) -> SplitResult:
+    """Take an address apart; nothing of one that cannot be is quoted: where its password ends is not known.
+
+    Raises:
+        UsageError: It cannot be.
+    """
+    unclear = UsageError(f"{source}: no address of a storage that can be read; give {_FORMS}; {_ENCODE}")
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:  # its words hold what was taken for the port
+        raise unclear from None
+    behind_host = (parts.path, parts.query, parts.fragment)
+    if parts.netloc.count("@") > 1 or any("@" in part for part in behind_host):
+        raise unclear  # a password with one of / ? # @ in it was cut there
+    return parts
+
+
 def _shown(parts: SplitResult) -> str:
+    if parts.scheme not in {_POSTGRES, _GRPC}:
+        return f"{parts.scheme}:..." if parts.scheme else "(no address)"
     host = parts.hostname or ""
     host = f"[{host}]" if ":" in host else host
-    try:
-        port = "" if parts.port is None else f":{parts.port}"
-    except ValueError:
-        port = ""
-    return f"{parts.scheme}://{host}{port}{parts.path}" if parts.scheme else "(no address)"
+    port = "" if parts.port is None else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}{parts.path}"

@@ -51,6 +51,7 @@ from tuner.study.trial_store import (
     TrialStore,
     always,
 )
+from tuner.study.workers import Part, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -190,7 +191,7 @@ class SharedStore(TrialStore):
         Raises:
             StudyError: There is none, or the storage cannot be used.
         """
-        storage = open_storage(location)
+        storage = open_storage(location, make=False)
         try:
             return cls(location, name, storage, **own)
         except KeyError as error:
@@ -199,6 +200,28 @@ class SharedStore(TrialStore):
             if is_of_storage(error):
                 raise StudyError(f"{location} cannot be used: {first_line(error)}") from error
             raise
+
+    @classmethod
+    def every(cls, location: Location) -> tuple[list[Self], list[str]]:
+        """All studies of a storage for readers, by name, and the names of those that this version cannot read.
+
+        Raises:
+            StudyError: The storage cannot be used.
+        """
+        storage = open_storage(location, make=False)
+        try:
+            found: list[Self] = []
+            unreadable = []
+            for name in _names(storage):
+                try:
+                    found.append(cls(location, name, storage))
+                except (StudyError, KeyError):
+                    unreadable.append(name)
+        except Exception as error:
+            if is_of_storage(error):
+                raise StudyError(f"{location} cannot be used: {first_line(error)}") from error
+            raise
+        return found, unreadable
 
     def close(self) -> None:
         """Write what is left to write, show no signs of life any more, and disconnect."""
@@ -546,6 +569,18 @@ class SharedStore(TrialStore):
             lambda: _unless_ended(lambda: self._storage.set_trial_state_values(held[0], OptunaState.FAIL))
         )
 
+    # --- for readers
+
+    def kept(self) -> Mapping[int, Kept]:
+        """What there is of the folder of each launch, by number."""
+        return {one.number: one.kept() for one in self.stored() if one.is_launch}
+
+    def workers(self) -> tuple[Part, ...]:
+        """Who takes part, and what each has done, who began first first."""
+        stored = self.stored()
+        quiet_s = self._reach(lambda: self._signs.quiet_s([one for one in stored if one.runs]))
+        return parts_of(stored, self._goal, apart=self.apart(), quiet_s=quiet_s, lease_s=self.lease_s)
+
     # --- the way to the storage
 
     @property
@@ -605,8 +640,12 @@ def _check_version(place: str, notes: Mapping[str, Any]) -> None:
 
 
 def _known_names(storage: BaseStorage) -> str:
-    names = sorted(study.study_name for study in storage.get_all_studies())
+    names = _names(storage)
     return f"studies: {', '.join(names)}" if names else "it holds no study"
+
+
+def _names(storage: BaseStorage) -> list[str]:
+    return sorted(study.study_name for study in storage.get_all_studies())
 
 
 def _unless_ended(write: Callable[[], object]) -> bool:

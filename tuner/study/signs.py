@@ -32,6 +32,9 @@ class Signs(Protocol):
     def of(self, trials: Sequence[Stored]) -> Mapping[int, object]:
         """The last sign of each, by its id; None where there was none."""
 
+    def quiet_s(self, trials: Sequence[Stored]) -> Mapping[int, float | None]:
+        """Seconds since the last sign of each by the storage's own clock, by its id; None where nobody can say."""
+
 
 def signs_of(storage: BaseStorage, study_id: int, worker_id: str) -> Signs:
     """What a storage has for them."""
@@ -63,6 +66,19 @@ class _Heartbeats:
             }
         return {one: found.get(one) for one in ids}
 
+    def quiet_s(self, trials: Sequence[Stored]) -> Mapping[int, float | None]:
+        ids = [one.id for one in trials]
+        if not ids:
+            return {}
+        query = sqlalchemy.text(
+            "SELECT trial_id, EXTRACT(EPOCH FROM (LOCALTIMESTAMP - heartbeat)) AS quiet_s FROM trial_heartbeats "
+            "WHERE trial_id IN :ids"
+        ).bindparams(sqlalchemy.bindparam("ids", expanding=True))
+        backend = self._storage._backend  # noqa: SLF001 - as above
+        with backend.engine.connect() as connection:
+            found = {row.trial_id: float(row.quiet_s) for row in connection.execute(query, {"ids": ids})}
+        return {one: found.get(one) for one in ids}
+
 
 class _Attributes:
     """A counter a worker, that is a note on the study."""
@@ -84,6 +100,9 @@ class _Attributes:
             sign = notes.get(f"{SIGN}{one.worker.id}")
             found[one.id] = None if sign is None else tuple(sign)
         return found
+
+    def quiet_s(self, trials: Sequence[Stored]) -> Mapping[int, float | None]:
+        return dict.fromkeys((one.id for one in trials), None)  # a counter has no time
 
 
 class Pulse:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 import warnings
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import optuna
+import sqlalchemy
 import sqlalchemy.exc
 
 from tuner.errors import StudyError
@@ -33,14 +35,19 @@ _ENGINE = {
 _INSTALL = "install it with: pip install 'split-ratio-tuner[machines]'"
 
 
-def open_storage(location: Location) -> BaseStorage:
+def open_storage(location: Location, *, make: bool = True) -> BaseStorage:
     """Connect.
 
+    Args:
+        location: Where it is.
+        make: Whether a database that holds nothing gets the tables of one that holds studies.
+
     Raises:
-        StudyError: It cannot be reached, does not let us in, or what it takes is not installed.
+        StudyError: It cannot be reached, does not let us in, holds nothing of studies, or what it takes is not
+            installed.
     """
     try:
-        return _proxy(location) if location.is_grpc else _database(location)
+        return _proxy(location) if location.is_grpc else _database(location, make=make)
     except ImportError as error:
         raise StudyError(f"{location}: {error.name or error} is missing; {_INSTALL}") from error
     except Exception as error:
@@ -79,10 +86,14 @@ def first_line(error: BaseException) -> str:
     return text.partition("\n")[0] or type(error).__name__
 
 
-def _database(location: Location) -> BaseStorage:
+def _database(location: Location, *, make: bool) -> BaseStorage:
     import psycopg  # noqa: F401, PLC0415 - only where it is used; an error here names what to install
 
+    if not make and not _holds_studies(location):
+        raise StudyError(f"{location} holds no study; tuner tune --storage makes one")
     backend = _with_tables(location)
+    # ends its connections in order, also at the program's end
+    weakref.finalize(backend, backend.engine.dispose)
     # as optuna.storages.get_storage does with an address: what has ended is read once
     return optuna.storages._CachedStorage(backend)  # noqa: SLF001 - get_storage takes no engine's arguments
 
@@ -97,6 +108,15 @@ def _with_tables(location: Location) -> optuna.storages.RDBStorage:
                 raise
             time.sleep(_ATTEMPT_S)
     raise AssertionError("the last attempt ends it")
+
+
+def _holds_studies(location: Location) -> bool:
+    """Whether it has Optuna's tables: opening it with Optuna would make them, also in somebody else's database."""
+    engine = sqlalchemy.create_engine(location.url, **_ENGINE)
+    try:
+        return sqlalchemy.inspect(engine).has_table("studies")
+    finally:
+        engine.dispose()
 
 
 def _proxy(location: Location) -> BaseStorage:
