@@ -44,7 +44,9 @@ def test_two_hundred_launches_of_four_workers_are_complete_whatever_happens(
         url = postgres.url
         if way == "proxy":
             url = stack.enter_context(Proxy(postgres.url)).url
-        order = Order(url, str(tmp_path), LAUNCHES, launch_s=0.15, lease_s=LEASE_S, name=f"by {way}")
+        order = Order(
+            url, str(tmp_path), LAUNCHES, launch_s=0.15, lease_s=LEASE_S, model=False, name=f"by {way}"
+        )
         shop = stack.enter_context(Shop(order, workers=4))
         shop.wait_until(lambda: all(shop.launches_of(number) >= 4 for number in range(4)))
         shop.wait_until(lambda: shop.in_a_launch(KILLED))
@@ -68,7 +70,7 @@ def test_two_hundred_launches_of_four_workers_are_complete_whatever_happens(
         assert {one.worker.host for one in late} == {f"host-{SLEEPER}"}
 
         own = shop.store().records()
-        assert launches_made(searched(own)) == LAUNCHES + len(late)
+        assert LAUNCHES <= launches_made(searched(own)) <= LAUNCHES + len(late)
         tried = [one for one in searched(own) if one.candidate is not None]
         again = Counter(one.key for one in tried if one.outcome is not None and one.outcome.kind is Kind.NONE)
         excused = {one.key for one in own if one.number in {stored.number for stored in lost}}

@@ -41,7 +41,7 @@ class TpeSampler:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             sampler = optuna.samplers.TPESampler(
-                seed=_mixed(seed, len(trials)),
+                seed=mixed(seed, len(trials)),
                 n_startup_trials=STARTUP_TRIALS,
                 multivariate=True,
                 group=True,
@@ -84,6 +84,6 @@ def distribution_of(dimension: Dimension) -> BaseDistribution:
     return FloatDistribution(dimension.low, dimension.high, step=dimension.step)
 
 
-def _mixed(seed: int, count: int) -> int:
-    """One seed out of two numbers; neighbours give unlike generators."""
-    return int.from_bytes(hashlib.sha256(f"{seed}:{count}".encode()).digest()[:4], "big")
+def mixed(seed: int, other: int | str) -> int:
+    """One seed out of two; neighbours give unlike generators."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:{other}".encode()).digest()[:4], "big")

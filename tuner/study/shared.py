@@ -36,9 +36,9 @@ from tuner.study.documents import (
 )
 from tuner.study.leases import Watch
 from tuner.study.rows import STATES
-from tuner.study.sampler import USABLE, TpeSampler, distribution_of
+from tuner.study.sampler import USABLE, TpeSampler, distribution_of, mixed
 from tuner.study.signs import Pulse, signs_of
-from tuner.study.storages import disconnect, first_line, is_of_storage, open_storage
+from tuner.study.storages import first_line, is_of_storage, open_storage
 from tuner.study.trial_store import (
     ESTIMATES,
     FACTS,
@@ -55,7 +55,6 @@ from tuner.study.workers import Part, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
 
     from optuna.storages import BaseStorage
     from optuna.trial import FrozenTrial
@@ -224,19 +223,10 @@ class SharedStore(TrialStore):
         return found, unreadable
 
     def close(self) -> None:
-        """Write what is left to write, show no signs of life any more, and disconnect."""
+        """Write what is left to write, and show no signs of life any more; it can be read all the same."""
         with contextlib.suppress(StudyError):  # they are for readers alone, and nobody waits any more
             self._write_notes(force=True)
         self._pulse.stop()
-        disconnect(self._storage)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def place(self) -> str:
@@ -491,7 +481,10 @@ class SharedStore(TrialStore):
         return max(used.values(), default=0.0)
 
     def sampler(self, seed: int) -> TpeSampler:
-        """TPE over what all workers have launched; of what runs it knows that it does."""
+        """TPE over what all workers have launched; of what runs it knows that it does.
+
+        Each worker draws otherwise: two that ask at the same moment would be told the same.
+        """
         trials = []
         for record in self.records():
             if record.candidate is None or record.errand != SEARCHING:
@@ -510,7 +503,7 @@ class SharedStore(TrialStore):
                 ),
             )
             trials.append(trial)
-        return TpeSampler(trials, seed=seed)
+        return TpeSampler(trials, seed=mixed(seed, self._me.id))
 
     # --- others
 

@@ -59,14 +59,6 @@ def open_storage(location: Location, *, make: bool = True) -> BaseStorage:
         ) from error
 
 
-def disconnect(storage: BaseStorage) -> None:
-    """Let go of the connections; a call after it connects again, to a database, or fails, through a proxy."""
-    if isinstance(storage, optuna.storages._CachedStorage):  # noqa: SLF001 - as it was opened
-        storage._backend.engine.dispose()  # noqa: SLF001 - as above
-    elif isinstance(storage, optuna.storages.GrpcStorageProxy):
-        storage.close()
-
-
 def is_of_storage(error: BaseException) -> bool:
     """Whether it is the storage that fails, or the way to it."""
     if isinstance(error, (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError)):
