@@ -10,7 +10,7 @@ T    ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine demo report-demo test check format readme bench-overhead stats chaos clean
+.PHONY: help setup engine demo report-demo test check format readme bench-overhead bench-storage stats chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,10 @@ readme: setup ## write the commands' help texts into README.md
 bench-overhead: setup ## measure what the tuner itself costs a trial
 	@echo "bench-overhead: measuring the tuner's own time per trial"
 	@$(BIN)/python -m tests.bench.overhead
+
+bench-storage: setup ## measure what a storage that several workers share costs a trial; needs PostgreSQL
+	@echo "bench-storage: 1, 4 and 16 workers on a local PostgreSQL: about 10 minutes; ARGS=--study for a whole study"
+	@$(BIN)/python -m tests.bench.storage $(ARGS)
 
 stats: setup ## rerun the simulations of the confirmation: coverage and power
 	@echo "stats: playing confirmations with known rates: about a minute on two cores"

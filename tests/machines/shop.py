@@ -33,10 +33,12 @@ class Shop:
     Args:
         order: What each worker is to do; its folder is where theirs are.
         workers: How many there are.
+        deadline_s: How long they may take.
     """
 
     order: Order
     workers: int
+    deadline_s: float = DEADLINE_S
     _processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
     _store: SharedStore | None = None
 
@@ -91,7 +93,7 @@ class Shop:
     def wait(self) -> None:
         """Until all workers have ended well."""
         for number, process in self._processes.items():
-            assert process.wait(DEADLINE_S) == 0, self.log(number)
+            assert process.wait(self.deadline_s) == 0, self.log(number)
 
     def wait_until(self, met: Callable[[], bool]) -> None:
         """For something that happens meanwhile."""

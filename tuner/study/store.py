@@ -55,6 +55,7 @@ class StudyStore(TrialStore):
         self._study = study
         self._storage = study._storage  # noqa: SLF001 - the only way to make a RUNNING trial in one commit
         self._study_id = study._study_id  # noqa: SLF001 - as above
+        self._ended: dict[int, TrialRecord] = {}
 
     @classmethod
     def for_run(cls, path: Path, identity: StudyIdentity, facts: Mapping[str, Any]) -> Self:
@@ -188,9 +189,18 @@ class StudyStore(TrialStore):
         """All trials, in order."""
         estimates, goal = self._note(ESTIMATES) or {}, self.goal
         return [
-            replace(record_of(trial), goal=goal, estimate_tok_s=estimates.get(str(trial.number)))
+            replace(self._record(trial), goal=goal, estimate_tok_s=estimates.get(str(trial.number)))
             for trial in self._trials()
         ]
+
+    def _record(self, trial: FrozenTrial) -> TrialRecord:
+        """A trial; one that has ended is read once, since it does not change any more."""
+        known = self._ended.get(trial.number)
+        if known is None:
+            known = record_of(trial)
+            if trial.state.is_finished():
+                self._ended[trial.number] = known
+        return known
 
     def unsettled(self) -> list[TrialRecord]:
         """Trials that a killed tuner was in."""
