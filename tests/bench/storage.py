@@ -182,7 +182,8 @@ def _sqlite(path: Path, size: int, seconds: float) -> Lost:
             user_attrs={**known, RESULT: result.to_json(), WALL: 24.0},
         )
         store._storage.create_new_trial(store._study_id, ended)
-    began, found = time.monotonic(), []
+    found: list[float] = []
+    began = time.monotonic()
     while time.monotonic() - began < seconds or not found:
         found.append(_trial(store, str(time.time_ns())))
     return Lost(tuple(found), time.monotonic() - began)
