@@ -198,9 +198,11 @@ def _filled(url: str, size: int) -> str:
     worker, result = Worker("filler", "filler"), _result()
     for number in range(size):
         spec = LaunchSpec(_candidate(f"{name} {number}"), None)
-        document = launch_document(spec, worker, str(number), argv=_ARGV, environment={}, errand=SEARCHING)
+        document = launch_document(
+            spec, worker, str(number), argv=_ARGV, environment={}, errand=SEARCHING, now_s=0.0
+        )
         record = a_record(number, spec.candidate, result)
-        whole = ended_document(document, record, _KEPT)
+        whole = ended_document(document, record, _KEPT, now_s=0.0)
         storage.create_new_trial(study_id, template(OptunaState.COMPLETE, whole, record.score))
     return name
 
@@ -218,8 +220,10 @@ def _result() -> LaunchResult:
 
 def _document_bytes() -> int:
     spec = LaunchSpec(_candidate("0"), None)
-    begun = launch_document(spec, Worker("w", "h"), "0" * 32, argv=_ARGV, environment={}, errand=SEARCHING)
-    return len(json.dumps(ended_document(begun, a_record(0, spec.candidate, _result()), _KEPT)))
+    begun = launch_document(
+        spec, Worker("w", "h"), "0" * 32, argv=_ARGV, environment={}, errand=SEARCHING, now_s=0.0
+    )
+    return len(json.dumps(ended_document(begun, a_record(0, spec.candidate, _result()), _KEPT, now_s=0.0)))
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 DOCUMENT, PARAMETER = "trial", "candidate"
 _WORKER, _TOKEN, _ROLE, _WITHDRAWN, _LATE = "worker", "token", "role", "withdrawn", "late_for"
 _RESULT, _WALL, _LOG, _NEEDS = "result", "wall_s", "log_tail", "needs_mib"
+_BEGAN, _ENDED = "began_s", "ended_s"
 #: A double holds every whole number up to here.
 _KEYS = IntDistribution(0, 2**52)
 
@@ -98,6 +99,15 @@ class Stored:
         return self.document.get(_LATE)
 
     @property
+    def clock(self) -> tuple[float, float | None] | None:
+        """When it began and ended by its worker's clock, in seconds since 1970; None where it does not say.
+
+        Optuna's own times are each host's local ones.
+        """
+        document = self.document
+        return (float(document[_BEGAN]), document.get(_ENDED)) if _BEGAN in document else None
+
+    @property
     def is_launch(self) -> bool:
         """Whether it is a launch that was really made."""
         document = self.document
@@ -149,23 +159,28 @@ def launch_document(
     argv: Sequence[str],
     environment: Mapping[str, str],
     errand: Errand,
+    now_s: float,
 ) -> dict[str, Any]:
-    """What is known of a launch when it begins."""
+    """What is known of a launch when it begins; `now_s` are seconds since 1970."""
     known = attributes_of(spec, argv=argv, environment=environment, errand=errand)
-    return {**known, _WORKER: worker.to_json(), _TOKEN: token}
+    return {**known, _WORKER: worker.to_json(), _TOKEN: token, _BEGAN: now_s}
 
 
-def ended_document(begun: Mapping[str, Any], record: TrialRecord, kept: Kept) -> dict[str, Any]:
+def ended_document(
+    begun: Mapping[str, Any], record: TrialRecord, kept: Kept, *, now_s: float
+) -> dict[str, Any]:
     """The same with its end; what was answered stays on the disk of its worker.
 
     Args:
         begun: What was known when it began.
         record: The trial; it has a result.
         kept: What readers are to see of its folder.
+        now_s: Seconds since 1970.
     """
     assert record.result is not None  # noqa: S101 - for the type checker; callers have looked
     return {
         **begun,
+        _ENDED: now_s,
         _RESULT: record.result.without_text().to_json(),
         _WALL: record.wall_s,
         _LOG: kept.log_tail,

@@ -356,7 +356,9 @@ class SharedStore(TrialStore):
     ) -> int:
         """See `TrialStore.begin`."""
         token = uuid.uuid4().hex
-        document = launch_document(spec, self._me, token, argv=argv, environment=environment, errand=errand)
+        document = launch_document(
+            spec, self._me, token, argv=argv, environment=environment, errand=errand, now_s=time.time()
+        )
         mine, before = self._created(document, token)
         role = next((role for role, purposes in _ROLES.items() if errand.purpose in purposes), None)
         if (role is not None and not self.holds(role)) or not still_wanted(self._counting(before)):
@@ -402,7 +404,7 @@ class SharedStore(TrialStore):
         mine = next((one for one in self.stored() if one.number == record.number), None)
         if mine is None:
             raise StudyError(f"{self.place}: trial {record.number} is not there")
-        document = ended_document(mine.document, record, kept)
+        document = ended_document(mine.document, record, kept, now_s=time.time())
         value = record.score if state is TrialState.COMPLETE else None
         self._reach(lambda: self._finish(mine, document, STATES[state], value))
         self._pulse.let_go(mine.id)
@@ -504,6 +506,12 @@ class SharedStore(TrialStore):
             )
             trials.append(trial)
         return TpeSampler(trials, seed=mixed(seed, self._me.id))
+
+    def clock(self) -> dict[int, tuple[float, float | None]]:
+        """See `TrialStore.clock`; by the workers' clocks."""
+        return {
+            one.number: times for one in self.stored() if one.is_launch and (times := one.clock) is not None
+        }
 
     # --- others
 

@@ -97,6 +97,5 @@ def _part(
 
 def _wrote_at(one: Stored) -> list[float]:
     """When its worker itself wrote of it: what is given up is ended by another."""
-    trial = one.trial
-    times = [trial.datetime_start, trial.datetime_complete if one.has_result else None]
-    return [time.timestamp() for time in times if time is not None]
+    began_s, ended_s = one.clock or (None, None)
+    return [time_s for time_s in (began_s, ended_s if one.has_result else None) if time_s is not None]
