@@ -23,6 +23,7 @@ class PlayedSigns:
 
     shown: list[int] = field(default_factory=list)
     fails: bool = False
+    quiet_s: float = 0.0
 
     def show(self, trial_id: int) -> None:
         if self.fails:

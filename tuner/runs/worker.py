@@ -134,8 +134,8 @@ class WorkerRun:
             while wanted(spec.key, self._own(spec)):
                 if self._measured(spec, "reference") is None:
                     return False
-        while any(self._is_measured_first(spec) for spec in self._plan.references):
-            self._stand_by("the first rig still measures what this one is compared by")
+        if self._first_measures():
+            self._stand_by("the first rig still measures what this one is compared by", self._first_measures)
         shared = next((spec for spec in self._plan.references if self._theirs(spec)), None)
         if shared is not None and not self._compared(shared):
             return False
@@ -182,6 +182,9 @@ class WorkerRun:
             for record in self._references(spec)
             if record.worker == self._worker.id and record.number > self._refused_at
         ]
+
+    def _first_measures(self) -> bool:
+        return any(self._is_measured_first(spec) for spec in self._plan.references)
 
     def _is_measured_first(self, spec: LaunchSpec) -> bool:
         """Whether another rig began to measure it before this one did, and is in the middle of it."""
