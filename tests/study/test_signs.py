@@ -23,7 +23,6 @@ class PlayedSigns:
 
     shown: list[int] = field(default_factory=list)
     fails: bool = False
-    quiet_s: float = 0.0
 
     def show(self, trial_id: int) -> None:
         if self.fails:
@@ -31,6 +30,9 @@ class PlayedSigns:
         self.shown.append(trial_id)
 
     def of(self, trials: Sequence[Stored]) -> Mapping[int, object]:
+        raise NotImplementedError
+
+    def quiet_s(self, trials: Sequence[Stored]) -> Mapping[int, float | None]:
         raise NotImplementedError
 
 
