@@ -41,7 +41,7 @@ class Postgres:
         self._bin = _programs()
         self._user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
         self.folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
-        self.port = _free_port()
+        self.port = free_port()
 
     @property
     def url(self) -> str:
@@ -69,7 +69,9 @@ class Postgres:
         self._remove()
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start it unless it runs, and wait until it answers."""
+        if self._pid.exists():
+            return
         self._control("start", "-l", str(self.folder / "log"))
 
     def with_password(self, user: str, password: str) -> str:
@@ -102,11 +104,15 @@ class Postgres:
         return self.folder / "data"
 
     @property
+    def _pid(self) -> Path:
+        return self._data / "postmaster.pid"
+
+    @property
     def _config(self) -> Path:
         return self._data / "postgresql.conf"
 
     def _remove(self) -> None:
-        if (self._data / "postmaster.pid").exists():
+        if self._pid.exists():
             self._control("stop", "-m", "immediate")
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -137,7 +143,8 @@ def _programs() -> Path:
     return found[-1].parent
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Of loopback, that nobody listens on."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]

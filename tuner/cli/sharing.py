@@ -207,6 +207,7 @@ def _beside(shown: SharedStore, options: TuneOptions) -> Assembly:
     assembly = assemble(options, os.environ, empty_config_home(), created=now(), by_class=True, rates=rates)
     memory = assembly.plan.rules.memory
     memory.begin_with((*memory.known_before, *learned))
+    memory.learn(())  # what is shown before anything is launched goes by it, too
     typer.echo(
         f"Another class of rigs than {shown.name}'s: a study of its own beside it. From there come "
         f"{len(learned)} facts of memory and the speed of {len(rates)} devices."

@@ -108,7 +108,9 @@ class StudyRun:
         self._publish(records)
         self._remember(self._rules.memory.learned_from([record]))
         self._progress.trial_ended(record, records)
-        give_up_if_hopeless(records, self._folder)
+        made = next(one for one in records if one.number == record.number)
+        own = [one for one in records if one.worker == made.worker]  # other rigs say nothing of this one
+        give_up_if_hopeless(own, self._folder)
 
     def _settle(self) -> None:
         """Record what became of the trial that a killed tuner was in, or whose end could not be told to others."""

@@ -60,6 +60,8 @@ class WorkerRun:
         self._progress = progress
         self._interrupts = interrupts
         self._poll_s = poll_s
+        self._refused_at = -1
+        """The last trial here before this rig was refused, which was before somebody looked after it."""
 
     def run(self) -> Ending:
         """Work until the study is complete, or somebody asks to stop.
@@ -124,13 +126,29 @@ class WorkerRun:
         Raises:
             RigError: It is not.
         """
+        was_refused = self._worker.id in self._store.apart()
+        if was_refused:
+            before = [one.number for one in self._store.every_record() if one.worker == self._worker.id]
+            self._refused_at = max(before, default=-1)
         for spec in self._plan.references:
             while wanted(spec.key, self._own(spec)):
                 if self._measured(spec, "reference") is None:
                     return False
+        if self._first_measures():
+            self._stand_by("the first rig still measures what this one is compared by", self._first_measures)
         shared = next((spec for spec in self._plan.references if self._theirs(spec)), None)
-        if shared is None:
-            return True
+        if shared is not None and not self._compared(shared):
+            return False
+        if was_refused:
+            self._store.note_not_apart()
+        return True
+
+    def _compared(self, shared: LaunchSpec) -> bool:
+        """Whether this rig is like the first one, as often as it takes to know; False if asked to stop.
+
+        Raises:
+            RigError: It is not.
+        """
         while True:
             own = _scores(self._own(shared))
             if not own:
@@ -140,10 +158,8 @@ class WorkerRun:
                 return True
             if found.is_different:
                 self._refuse(shared, found)
-            if (
-                self._measured(shared, f"reference, {len(own) + 1} of {ENOUGH}: this rig seems unlike")
-                is None
-            ):
+            why = f"reference, {len(own) + 1} of {ENOUGH}: this rig seems unlike"
+            if self._measured(shared, why) is None:
                 return False
 
     def _refuse(self, spec: LaunchSpec, found: Likeness) -> None:
@@ -161,7 +177,21 @@ class WorkerRun:
         return self._run.measure(spec, why, SEARCHING)
 
     def _own(self, spec: LaunchSpec) -> list[TrialRecord]:
-        return [record for record in self._references(spec) if record.worker == self._worker.id]
+        return [
+            record
+            for record in self._references(spec)
+            if record.worker == self._worker.id and record.number > self._refused_at
+        ]
+
+    def _first_measures(self) -> bool:
+        return any(self._is_measured_first(spec) for spec in self._plan.references)
+
+    def _is_measured_first(self, spec: LaunchSpec) -> bool:
+        """Whether another rig began to measure it before this one did, and is in the middle of it."""
+        apart = self._store.apart()
+        rows = [one for one in self._references(spec) if one.worker not in apart]
+        first = next((one for one in rows if one.result is None or one.score is not None), None)
+        return first is not None and first.result is None and first.worker != self._worker.id
 
     def _theirs(self, spec: LaunchSpec) -> list[float]:
         """What the first other rig measured of it; nothing where this one is the first."""

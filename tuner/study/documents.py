@@ -16,8 +16,8 @@ from optuna.trial import TrialState as OptunaState
 from optuna.trial import create_trial
 
 from tuner.core.launch import LaunchResult, trial_key
-from tuner.core.outcome import Kind, Outcome
-from tuner.study.rows import STATES, attributes_of, begun_record
+from tuner.core.outcome import Kind, Outcome, TrialState
+from tuner.study.rows import attributes_of, begun_record
 from tuner.study.trial_store import Kept
 
 if TYPE_CHECKING:
@@ -118,9 +118,8 @@ class Stored:
         """Whether its own worker has brought it to its end."""
         if self.runs or _RESULT not in self.document:
             return False
-        ended = LaunchResult.from_json(self.document[_RESULT])
-        record = self._begun(ended)
-        return record.state is not None and STATES[record.state] is self.trial.state
+        state = LaunchResult.from_json(self.document[_RESULT]).outcome.policy.state
+        return (state is TrialState.FAIL) is (self.trial.state is OptunaState.FAIL)  # as who gives it up says
 
     @property
     def is_lost(self) -> bool:
@@ -145,7 +144,7 @@ class Stored:
             self.number,
             self.document,
             result,
-            wall_s=self.document.get(_WALL, 0.0) if result is not None else 0.0,
+            wall_s=self.document.get(_WALL, 0.0) if self.has_result else 0.0,
             worker=self.worker.id,
             goal=goal,
         )

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from tuner.core.launch import LaunchSpec
     from tuner.core.memory.learned import Observation
     from tuner.core.trial import Errand, TrialRecord
+    from tuner.search.confirmation.state import Confirmation
     from tuner.search.dimensions import Coordinate, Dimension
     from tuner.study.location import Location
 
@@ -79,6 +80,8 @@ _SIGNS_A_LEASE = 5
 #: How often what only readers need is written at most.
 _NOTES_EVERY_S = 60.0
 _RETRY_S = 2.0
+#: After so long, who was making a study has died.
+_MAKING_S = 5.0
 
 _Answer = TypeVar("_Answer")
 
@@ -319,16 +322,40 @@ class SharedStore(TrialStore):
         """Our rig is not like the others': what it measured is not mixed in."""
         self._set_note(f"{_APART}{self._me.id}", why)
 
+    def note_not_apart(self) -> None:
+        """Our rig is like the others' after all."""
+        self._set_note(f"{_APART}{self._me.id}", None)
+
     def apart(self) -> Mapping[str, str]:
         """Workers whose rigs measure something else, and why, by their id."""
         return {
-            name.removeprefix(_APART): why for name, why in self._notes().items() if name.startswith(_APART)
+            name.removeprefix(_APART): why
+            for name, why in self._notes().items()
+            if name.startswith(_APART) and why is not None
         }
 
+    def note_confirmation(self, confirmation: Confirmation) -> None:
+        """See `TrialStore.note_confirmation`.
+
+        Raises:
+            Taken: Another worker goes on with the proof.
+        """
+        self._check_proves()
+        super().note_confirmation(confirmation)
+
     def note_ended(self, why: str, budget: tuple[float | None, int | None]) -> None:
-        """The study is complete: why, and the seconds and launches that it could use."""
+        """The study is complete: why, and the seconds and launches that it could use.
+
+        Raises:
+            Taken: Another worker goes on with the proof.
+        """
+        self._check_proves()
         self._write_notes(force=True)
         self._set_note(_ENDED, [why, *budget])
+
+    def _check_proves(self) -> None:
+        if not self.holds(PROVING):
+            raise Taken
 
     def ended(self) -> Ended | None:
         """Why the study is complete; None where it is not."""
@@ -384,9 +411,9 @@ class SharedStore(TrialStore):
         return mine, before
 
     def _with_token(self, token: str) -> tuple[Stored | None, list[Stored]]:
-        """The trial that an attempt of ours has made, and all trials."""
+        """The first trial that an attempt of ours has made, and all trials."""
         trials = [Stored(trial) for trial in self._storage.get_all_trials(self._study_id, deepcopy=False)]
-        return next((one for one in reversed(trials) if one.token == token), None), trials
+        return next((one for one in trials if one.token == token), None), trials
 
     def _withdraw(self, mine: Stored) -> None:
         def write() -> None:
@@ -516,8 +543,12 @@ class SharedStore(TrialStore):
     # --- others
 
     def look_after_others(self) -> None:
-        """Give up what nothing was heard of for a lease."""
-        running = [one for one in self.stored() if one.runs and one.worker.id != self._me.id]
+        """Give up what nothing was heard of for a lease, and what a killed run of our own has left."""
+        stored = self.stored()
+        for one in stored:
+            if self._is_leftover(one, stored):
+                self._withdraw(one)
+        running = [one for one in stored if one.runs and one.worker.id != self._me.id]
         signs = self._reach(lambda: self._signs.of(running))
         for trial_id in self._watch.expired(signs, time.monotonic()):
             self._reach(
@@ -525,6 +556,12 @@ class SharedStore(TrialStore):
                     lambda: self._storage.set_trial_state_values(one, OptunaState.FAIL)
                 )
             )
+
+    def _is_leftover(self, one: Stored, stored: Sequence[Stored]) -> bool:
+        """Whether it is ours and nobody works on it: a role, a withdrawal cut off, a launch made twice."""
+        if not one.runs or one.worker.id != self._me.id or self._pulse.holds(one.id):
+            return False
+        return not one.is_launch or any(two.token == one.token and two.id < one.id for two in stored)
 
     def others_search(self) -> bool:
         """Whether another worker is in a launch of the search."""
@@ -537,6 +574,9 @@ class SharedStore(TrialStore):
         """Do something for all, unless another worker does; the first to say so has it."""
         if self.holds(role):
             return True
+        self.look_after_others()
+        if any(one.role == role and one.runs for one in self.stored()):
+            return False  # who stands by asks often, and leaves nothing behind
         token = uuid.uuid4().hex
         mine, before = self._created(role_document(role, self._me, token), token)
         if any(one.role == role and one.runs for one in before):
@@ -620,6 +660,9 @@ def _make(storage: BaseStorage, name: str, making: Making) -> None:
         study_id = storage.create_new_study([StudyDirection.MAXIMIZE], study_name=name)
     except optuna.exceptions.DuplicatedStudyError:
         study_id = storage.get_study_id_from_name(name)
+        end_s = time.monotonic() + _MAKING_S  # two that made one would give it two identities
+        while FORMAT not in storage.get_study_user_attrs(study_id) and time.monotonic() < end_s:
+            time.sleep(_MAKING_S / 50)
     if FORMAT in storage.get_study_user_attrs(study_id):
         return
     for key, value in (

@@ -131,6 +131,11 @@ class Pulse:
                 self._thread = threading.Thread(target=self._beat, name="signs of life", daemon=True)
                 self._thread.start()
 
+    def holds(self, trial_id: int) -> bool:
+        """Whether signs are shown for it."""
+        with self._lock:
+            return trial_id in self._held
+
     def let_go(self, trial_id: int) -> None:
         """No more of it."""
         with self._lock:

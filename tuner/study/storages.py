@@ -84,17 +84,28 @@ def _database(location: Location, *, make: bool) -> BaseStorage:
     if not make and not _holds_studies(location):
         raise StudyError(f"{location} holds no study; tuner tune --storage makes one")
     backend = _with_tables(location)
-    # ends its connections in order, also at the program's end
-    weakref.finalize(backend, backend.engine.dispose)
     # as optuna.storages.get_storage does with an address: what has ended is read once
     return optuna.storages._CachedStorage(backend)  # noqa: SLF001 - get_storage takes no engine's arguments
 
 
-def _with_tables(location: Location) -> optuna.storages.RDBStorage:
+class _Backend(optuna.storages.RDBStorage):
+    """Leaves no connection open, neither at its end nor where it cannot be made."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            super().__init__(url, engine_kwargs=_ENGINE)
+        except BaseException:
+            if hasattr(self, "engine"):
+                self.engine.dispose()
+            raise
+        weakref.finalize(self, self.engine.dispose)
+
+
+def _with_tables(location: Location) -> _Backend:
     """Optuna makes its tables where they are missing, and fails where another worker does so at that moment."""
     for attempt in range(_ATTEMPTS):
         try:
-            return optuna.storages.RDBStorage(location.url, engine_kwargs=_ENGINE)
+            return _Backend(location.url)
         except (sqlalchemy.exc.IntegrityError, sqlalchemy.exc.ProgrammingError):
             if attempt == _ATTEMPTS - 1:
                 raise

@@ -56,9 +56,16 @@ def joined_options(
 
     Raises:
         UsageError: They were written by another version.
+        StudyError: Who makes it has not come to its end yet.
     """
     recorded = dict(store.facts["study"]["options"])
-    run = {**store.run_options(), "study": folder_name(store.name), "results": results, "facts": facts}
+    of_the_run = store.run_options()
+    if not of_the_run:
+        raise StudyError(
+            f"{store.place} is not wholly made yet: run its tuner tune --storage to where it launches, and then this "
+            "again"
+        )
+    run = {**of_the_run, "study": folder_name(store.name), "results": results, "facts": facts}
     options = options_of(recorded, run)
     return replace(
         options,
