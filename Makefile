@@ -10,7 +10,7 @@ T    ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine demo report-demo test check format readme bench-overhead stats chaos clean
+.PHONY: help setup engine demo report-demo test check format readme bench-overhead bench-storage stats chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
 	  echo "no virtual environment could be made; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	@$(BIN)/python -m pip install --quiet --editable .[machines] --group dev
 	@touch $@
 
 engine: setup ## build two llama-servers and fetch the small model that the tests use (10 to 20 minutes, once)
@@ -62,6 +62,10 @@ readme: setup ## write the commands' help texts into README.md
 bench-overhead: setup ## measure what the tuner itself costs a trial
 	@echo "bench-overhead: measuring the tuner's own time per trial"
 	@$(BIN)/python -m tests.bench.overhead
+
+bench-storage: setup ## measure what a storage that several workers share costs a trial; needs PostgreSQL
+	@echo "bench-storage: 1, 4 and 16 workers on a local PostgreSQL: about 10 minutes; ARGS=--study for a whole study"
+	@$(BIN)/python -m tests.bench.storage $(ARGS)
 
 stats: setup ## rerun the simulations of the confirmation: coverage and power
 	@echo "stats: playing confirmations with known rates: about a minute on two cores"

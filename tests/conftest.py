@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import engine_setup
+from tests.support.postgres import Postgres
 from tests.support.rpc_pair import RpcPair
 
 
@@ -64,3 +65,10 @@ def _installed(find: Callable[[], Path]) -> Path:
         return find()
     except engine_setup.EngineMissingError as error:
         pytest.fail(f"run make engine: {error}", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One for all tests: it takes seconds to start. A test that stops it starts it again."""
+    with Postgres() as server:
+        yield server

@@ -29,6 +29,8 @@ USERS = {
     "LLAMA_CACHE": "/elsewhere",
     "HF_TOKEN": "secret",
     "HUGGING_FACE_HUB_TOKEN": "secret",
+    "TUNER_STORAGE": "secret",
+    "PGPASSWORD": "secret",
     "XDG_CONFIG_HOME": "/home/me/.config",
 }
 
@@ -37,6 +39,10 @@ def test_options_in_disguise_and_keys_are_scrubbed() -> None:
     environment = server_environment(USERS, EMPTY, allow_p2p=False)
     assert not [name for name in environment if name.startswith("LLAMA_")]
     assert "secret" not in environment.values()
+
+
+def test_passwords_of_storages_reach_no_tuned_server() -> None:
+    assert not {"TUNER_STORAGE", "PGPASSWORD"} & serving_environment(USERS, {}).keys()
 
 
 def test_config_folder_is_the_empty_one_and_a_crash_forks_nothing() -> None:

@@ -31,7 +31,7 @@ from tuner.errors import EngineError, ResultsError, RigError
 from tuner.runs import launching as launching_module
 from tuner.runs.trial_folder import TrialFolder
 from tuner.search.coordinates import coordinates
-from tuner.study import StudyStore
+from tuner.study import Kept, StudyStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -254,10 +254,10 @@ def test_result_is_in_its_folder_before_the_study_has_it(
     finish = run.store.finish
     on_disk: list[Kind | None] = []
 
-    def look(record: TrialRecord) -> None:
+    def look(record: TrialRecord, kept: Kept) -> None:
         found = TrialFolder.of(run.folder, record.number).result()
         on_disk.append(None if found is None else found[0].outcome.kind)
-        finish(record)
+        finish(record, kept)
 
     monkeypatch.setattr(run.store, "finish", look)
     run.monitor.reports = [HOT]

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tuner.core.work import RunningServer, Work
     from tuner.core.workload import Prompt, Workload
     from tuner.runs.ending import Ending
+    from tuner.study import TrialStore
 
 IDENTITY = StudyIdentity({"model": Part("m1", "a.gguf"), "engine": Part("e1", "build 11434")})
 BOUND = BoundSpace(
@@ -229,8 +230,17 @@ class PlayedProgress:
         self.samples.append(sample)
 
     def trial_ended(self, record: TrialRecord, records: Sequence[TrialRecord]) -> None:
-        stored = records[record.number]
-        assert stored == replace(record, result=stored.result, estimate_tok_s=stored.estimate_tok_s)
+        assert any(
+            stored
+            == replace(
+                record,
+                number=stored.number,  # another one where it came late
+                result=stored.result,
+                estimate_tok_s=stored.estimate_tok_s,
+                worker=stored.worker,
+            )
+            for stored in records
+        )
         self.ended.append(record.number)
 
 
@@ -257,10 +267,12 @@ class PlayedRun:
     """What the rig's file holds of its memory."""
     quality_s: float | None = None
     """How long answers are looked at; None not to look."""
-    store: StudyStore = field(init=False)
+    shared: TrialStore | None = None
+    """Where several work on the study; None for a database of its own."""
+    store: TrialStore = field(init=False)
 
     def __post_init__(self) -> None:
-        self.store = StudyStore.for_run(self.folder / "study.db", IDENTITY, {})
+        self.store = self.shared or StudyStore.for_run(self.folder / "study.db", IDENTITY, {})
 
     def go(self, launches: int | None = None, **options: Any) -> Ending:  # noqa: ANN401 - those of `tuner`
         """Run to the end."""

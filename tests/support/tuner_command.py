@@ -60,7 +60,8 @@ class TunerCommand:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("LLAMA_", "GGML_"))}
+        changing = ("LLAMA_", "GGML_", "TUNER_", "PG")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(changing)}
         own = {
             "TMPDIR": str(self.folder / "tmp"),
             "XDG_DATA_HOME": str(self.folder / "data"),

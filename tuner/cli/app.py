@@ -19,6 +19,7 @@ from tuner.cli.retune import retune
 from tuner.cli.serve import serve
 from tuner.cli.show import show
 from tuner.cli.tune import tune
+from tuner.cli.worker import worker
 from tuner.errors import TunerError
 
 CANNOT_GO_ON = 2
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.command("doctor")(doctor)
 app.command("check")(check)
 app.command("tune")(tune)
+app.command("worker")(worker)
 app.command("retune")(retune)
 app.command("show")(show)
 app.command("report")(report)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -12,30 +11,31 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from tuner.cli.dates import now
-from tuner.cli.study_folder import DATABASE, find_study
+from tuner.cli.opened import open_study
 from tuner.errors import StudyError, UsageError
-from tuner.report.best import best_document, check_best
+from tuner.report.best import check_best
 from tuner.report.compare import compared
-from tuner.study import StudyStore
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tuner.cli.places import Places
     from tuner.report.compare import Comparison
 
 
-def show_comparison(one: str, other: str, results: Path) -> None:
+def show_comparison(one: str, other: str, places: Places) -> None:
     """Print what differs, and the ratio where there is one.
 
     Args:
         one: A study, or a best.json.
         other: Another.
-        results: Where studies are kept.
+        places: Where studies are looked for.
 
     Raises:
         StudyError: One of them cannot be read, or nothing was measured in it.
         UsageError: They cannot be compared.
     """
-    comparison = compared(_result(one, results), _result(other, results), (one, other))
+    comparison = compared(_result(one, places), _result(other, places), (one, other))
     if comparison.differences:
         Console(markup=False).print(_table(comparison))  # builds stand in brackets
     else:
@@ -55,17 +55,10 @@ def _table(comparison: Comparison) -> Table:
     return table
 
 
-def _result(text: str, results: Path) -> dict[str, Any]:
+def _result(text: str, places: Places) -> dict[str, Any]:
     """The best.json of a study as it is now, or of a file."""
-    path = Path(text)
-    if path.is_file():
-        return _read(path)
-    folder = find_study(text, results)
-    store = StudyStore.open(folder / DATABASE)
-    document = best_document(store.records(), store.facts, date=now(), confirmation=store.confirmation())
-    if document is None:
-        raise StudyError(f"{folder}: nothing was measured yet, so there is nothing to compare")
-    return document
+    path = places.file_of(text)
+    return open_study(text, places).best("compare") if path is None else _read(path)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tuner.cli.build.served import read_best, read_serving, winner_served
+from tuner.cli.places import Places
 from tuner.cli.saying import note
 from tuner.cli.serving_options import (  # noqa: TC001 - Typer reads them
     Alias,
@@ -16,6 +18,7 @@ from tuner.cli.serving_options import (  # noqa: TC001 - Typer reads them
     ModelPath,
     Port,
 )
+from tuner.cli.storage_options import SharedStorage, StorageFile  # noqa: TC001 - as above
 from tuner.report.exports.registry import FORMS, Format
 from tuner.runs.trial_folder import write_text
 
@@ -37,15 +40,18 @@ def export(
     api_key_file: ApiKeyFile = None,
     alias: Alias = None,
     results: Annotated[Path, typer.Option(metavar="DIR", help="Where studies are kept.")] = Path("results"),
+    storage: SharedStorage = None,
+    storage_file: StorageFile = None,
 ) -> None:
     """Write the best configuration of a study.
 
     Where it listens and what it is called may be set here; all else stays as it was measured.
     """
+    places = Places(results, storage, storage_file, os.environ)
     serving = read_serving(
         model_path=model_path, host=host, port=port, api_key_file=api_key_file, alias=alias
     )
-    winner = winner_served(read_best(study, results), serving, note)
+    winner = winner_served(read_best(study, places), serving, note)
     text = FORMS[form].write(winner)
     if output is None:
         typer.echo(text, nl=False)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _UNIT_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
+LEAST_LEASE_S = 2.0
 _TOKENS = re.compile(r"(\d+(?:\.\d+)?)([kK]?)")
 
 
@@ -31,6 +32,18 @@ def duration_s(text: str, option: str = "--budget") -> float:
     seconds = sum(float(number) * _UNIT_S[unit] for number, unit in parts)
     if seconds <= 0:
         raise UsageError(f"{option}: must be above 0")
+    return seconds
+
+
+def lease_of(text: str) -> float:
+    """Seconds of a lease; a shorter one would end with every hiccup of a network.
+
+    Raises:
+        UsageError: It is no duration, or too short.
+    """
+    seconds = duration_s(text, "--lease")
+    if seconds < LEAST_LEASE_S:
+        raise UsageError(f"--lease: must be at least {LEAST_LEASE_S:g}s, got {text}")
     return seconds
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli.build.served import read_best, read_serving, winner_served
+from tuner.cli.places import Places
 from tuner.cli.saying import note
 from tuner.cli.serving_options import (  # noqa: TC001 - Typer reads them
     Alias,
@@ -18,6 +19,7 @@ from tuner.cli.serving_options import (  # noqa: TC001 - Typer reads them
     ModelPath,
     Port,
 )
+from tuner.cli.storage_options import SharedStorage, StorageFile  # noqa: TC001 - as above
 from tuner.core.sameness import differences
 from tuner.engine.environment import serving_environment
 from tuner.errors import EngineError, PlatformError, StudyError
@@ -36,6 +38,8 @@ def serve(
     api_key_file: ApiKeyFile = None,
     alias: Alias = None,
     results: Annotated[Path, typer.Option(metavar="DIR", help="Where studies are kept.")] = Path("results"),
+    storage: SharedStorage = None,
+    storage_file: StorageFile = None,
 ) -> None:
     """Start the llama-server of a best.json, if all is as it was tuned for.
 
@@ -47,10 +51,11 @@ def serve(
         )
     from tuner.cli.build.as_it_is import as_it_is  # noqa: PLC0415 - devices and file locks are looked at on Linux only
 
+    places = Places(results, storage, storage_file, os.environ)
     serving = read_serving(
         model_path=model_path, host=host, port=port, api_key_file=api_key_file, alias=alias
     )
-    winner = winner_served(read_best(best, results), serving, note)
+    winner = winner_served(read_best(best, places), serving, note)
     environment = serving_environment(os.environ, winner.environment)
     found = differences(
         winner.document, as_it_is(winner, environment), [device.name for device in winner.devices]

@@ -14,6 +14,7 @@ DATABASE = "study.db"
 BEST = "best.json"
 REPORT = "report.html"
 ENGINE_HELP = "engine-help.txt"
+WORKER = "worker.json"
 RETUNED = "retuned.json"
 REGRESSION = "regression.md"
 LADDER = "ladder.json"
@@ -37,6 +38,10 @@ def find_study(study: str, results: Path) -> Path:
     found = [*results.glob(f"*/{DATABASE}"), *results.glob(f"*/{TABLE}")] if results.is_dir() else []
     known = sorted({path.parent.name for path in found})
     there = f"studies in {results}: {', '.join(known)}" if known else f"{results} holds no study"
+    if any((folder / WORKER).is_file() for folder in (Path(study), results / study)):
+        there += (
+            "; this machine has worked on a shared one of that name: say where it lies with --storage URL"
+        )
     raise StudyError(f"{study}: no study there; {there}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -13,9 +14,10 @@ from tuner.cli.build.cells import Server, for_one, split_words
 from tuner.cli.build.contexts import contexts_of
 from tuner.cli.build.options import TuneOptions
 from tuner.cli.notify import Notifier
-from tuner.cli.option_values import duration_s
+from tuner.cli.option_values import duration_s, lease_of
 from tuner.cli.saying import say
 from tuner.cli.space_files import DEFAULT_SPACE
+from tuner.cli.storage_options import Storage, StorageFile  # noqa: TC001 - Typer reads them
 from tuner.core.objective import Objective  # noqa: TC001 - typer reads the annotations
 from tuner.core.workload import Thinking
 from tuner.errors import PlatformError, UsageError
@@ -30,6 +32,7 @@ class WorkloadKind(StrEnum):
 
 DEFAULT_BUDGET = "8h"
 DEFAULT_BLOCKS = 8
+DEFAULT_LEASE = "2m"
 OFF = "off"
 
 
@@ -223,6 +226,18 @@ def tune(
             metavar="DIR", help="Where what this rig has taught is kept; default: your data folder."
         ),
     ] = None,
+    storage: Storage = None,
+    storage_file: StorageFile = None,
+    lease: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="Of a shared study: a worker that is silent for so long has lost its trial."
+        ),
+    ] = DEFAULT_LEASE,
+    per_rig_class: Annotated[
+        bool,
+        typer.Option("--per-rig-class", help="Of a shared study: other rigs get one of their own beside it."),
+    ] = False,
     on_improvement: Annotated[
         str | None,
         typer.Option(metavar="CMD", help="Run CMD with best.json on its input when there is a better one."),
@@ -288,6 +303,11 @@ def tune(
         flags=own_flags,
     )
     notifier = Notifier(on_improvement=on_improvement, on_finish=on_finish, say=say)
+    from tuner.study.location import location_of  # noqa: PLC0415 - Optuna takes a second
+
+    location = location_of(storage, storage_file, os.environ)
+    if location is not None and (more or len(servers) > 1 or contexts.is_ladder):
+        raise UsageError("--storage: a study of several machines has one model, one engine and one context")
     # what runs needs Linux (file locks, signals); reading a study does not
     if more or len(servers) > 1:
         if contexts.is_ladder:
@@ -300,6 +320,14 @@ def tune(
         run_several(options, (model, *more), servers, notifier, yes=yes, dry_run=dry_run)
         return
     options = for_one(options, servers)
+    if location is not None:
+        from tuner.cli.sharing import Sharing, make_and_work  # noqa: PLC0415
+
+        sharing = Sharing(location, lease_of(lease), per_rig_class)
+        make_and_work(options, sharing, notifier, yes=yes, dry_run=dry_run)
+        return
+    if per_rig_class:
+        raise UsageError("--per-rig-class: of a study of several machines; give its --storage")
     if contexts.is_ladder:
         from tuner.cli.laddering import run_ladder  # noqa: PLC0415
 

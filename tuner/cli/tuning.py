@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tuner.engine.help_text import HelpText
     from tuner.rig.memory_facts import MemoryFacts
     from tuner.runs.ending import Ending
+    from tuner.study import TrialStore
 
 NOTHING_MEASURED = 1
 
@@ -79,13 +80,7 @@ def run_tune(options: TuneOptions, notifier: Notifier, *, yes: bool, dry_run: bo
             finish.started = True
             ending, store = run_study(assembly, interrupts, notifier, cool_to_c=options.cool_to_c)
             finish.why = ending.why
-            if winner_of(store.confirmation(), store.records()) is None and not ending.interrupted:
-                rules = assembly.plan.rules
-                for sentence in ways_out(rules.bound, rules.memory.predictor, rules.memory.room_mib):
-                    say(sentence)
-                raise typer.Exit(NOTHING_MEASURED)
-            if interrupts.received is not None:
-                raise typer.Exit(128 + interrupts.received)
+            check_result(assembly, store, ending, interrupts.received)
 
 
 def may_start(*, yes: bool) -> bool:
@@ -132,11 +127,20 @@ def run_study(
     before = store.records()
     if before:
         typer.echo(f"Going on with {folder}: {len(before)} trials are recorded.")
-    used_before_s = sum(record.wall_s for record in before)
-    progress = LineProgress(say, assembly.plan.budget, used_before_s=used_before_s)
+    progress = LineProgress(say, assembly.plan.budget, used_before_s=store.used_s())
     run = tune_run(assembly, store, progress, interrupts, cool_to_c=cool_to_c, notifier=notifier)
+    return conclude(assembly, store, run.run), store
+
+
+def conclude(assembly: Assembly, store: TrialStore, run: Callable[[], Ending]) -> Ending:
+    """Let a run go on to its end, and show what the study holds then.
+
+    Raises:
+        TunerError: The run cannot go on.
+    """
+    folder = assembly.study_folder
     try:
-        ending = run.run()
+        ending = run()
     except TunerError:
         _show_result(store, folder)  # what there is so far, before why it ends
         raise
@@ -145,7 +149,22 @@ def run_study(
     best = best_document(store.records(), store.facts, date=now(), confirmation=store.confirmation())
     if best is not None:
         remember_best(best, assembly.rig, assembly.memory_facts.path.parent)
-    return ending, store
+    return ending
+
+
+def check_result(assembly: Assembly, store: TrialStore, ending: Ending, received: int | None) -> None:
+    """Say what can be done where nothing was measured, and end as a command does that was asked to stop.
+
+    Raises:
+        typer.Exit: It ended otherwise than with a result.
+    """
+    if winner_of(store.confirmation(), store.records()) is None and not ending.interrupted:
+        rules = assembly.plan.rules
+        for sentence in ways_out(rules.bound, rules.memory.predictor, rules.memory.room_mib):
+            say(sentence)
+        raise typer.Exit(NOTHING_MEASURED)
+    if received is not None:
+        raise typer.Exit(128 + received)
 
 
 def open_store(assembly: Assembly) -> StudyStore:
@@ -155,19 +174,29 @@ def open_store(assembly: Assembly) -> StudyStore:
         ResultsError: Its folder cannot be made.
         StudyError: It cannot be made or read, or was made with something else.
     """
-    folder = assembly.study_folder
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ResultsError(f"{folder} cannot be made: {error.strerror or error}") from error
+    folder = make_folder(assembly)
     store = StudyStore.for_run(folder / DATABASE, assembly.identity, assembly.facts)
     keep_help(folder, assembly.engine.help)
     return store
 
 
+def make_folder(assembly: Assembly) -> Path:
+    """The study's folder, which is made where there is none.
+
+    Raises:
+        ResultsError: It cannot be made.
+    """
+    folder = assembly.study_folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResultsError(f"{folder} cannot be made: {error.strerror or error}") from error
+    return folder
+
+
 def tune_run(
     assembly: Assembly,
-    store: StudyStore,
+    store: TrialStore,
     progress: LineProgress,
     interrupts: SignalInterrupts,
     *,
@@ -194,7 +223,7 @@ def keep_help(folder: Path, help_text: HelpText) -> None:
         write_text(folder / ENGINE_HELP, help_text.text)
 
 
-def _publisher(store: StudyStore, path: Path, notifier: Notifier) -> Callable[[Sequence[TrialRecord]], None]:
+def _publisher(store: TrialStore, path: Path, notifier: Notifier) -> Callable[[Sequence[TrialRecord]], None]:
     """Writes best.json whenever the study's best or what it is compared with has changed."""
     written: list[object] = []
 
@@ -234,7 +263,7 @@ def memory_keeper(facts: MemoryFacts) -> Callable[[Sequence[Observation]], None]
     return keep
 
 
-def _show_result(store: StudyStore, folder: Path) -> None:
+def _show_result(store: TrialStore, folder: Path) -> None:
     records = store.records()
     confirmation = store.confirmation()
     with contextlib.suppress(OSError):  # as in say

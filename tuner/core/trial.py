@@ -74,6 +74,8 @@ class TrialRecord:
     errand: Errand = SEARCHING
     goal: Goal = GENERATION
     """What its study is made for."""
+    worker: str | None = None
+    """Who made it, where several machines work on one study."""
 
     @property
     def key(self) -> str:

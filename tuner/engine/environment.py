@@ -35,23 +35,26 @@ SERVING_VARIABLES = (
 NO_CONFIG_FILES = {"XDG_CONFIG_HOME": "/dev/null"}
 _PEER_ACCESS = "GGML_CUDA_P2P"
 _TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+#: What may hold the password of a storage that several machines share.
+_STORAGES = ("TUNER_STORAGE", "PGPASSWORD")
 #: Nothing that is started or written down has these.
-_SECRETS = ("LLAMA_API_KEY", *_TOKENS)
+_SECRETS = ("LLAMA_API_KEY", *_TOKENS, *_STORAGES)
 
 
 def server_environment(inherited: Mapping[str, str], config_home: Path, *, allow_p2p: bool) -> dict[str, str]:
     """The environment that every server and every probe gets.
 
-    `LLAMA_*` goes (options in disguise, and the key of somebody's API), Hugging Face's tokens go, the folder
-    of config files is an empty one, a crash does not fork gdb, and peer access is off unless it was asked
-    for: it can hang a machine or corrupt what it computes.
+    `LLAMA_*` goes (options in disguise, and the key of somebody's API), Hugging Face's tokens and passwords of
+    storages go, the folder of config files is an empty one, a crash does not fork gdb, and peer access is off
+    unless it was asked for: it can hang a machine or corrupt what it computes.
 
     Args:
         inherited: The user's environment.
         config_home: An empty folder.
         allow_p2p: Whether the user's own `GGML_CUDA_P2P` may stay.
     """
-    kept = {name: value for name, value in inherited.items() if not name.startswith(("LLAMA_", *_TOKENS))}
+    gone = ("LLAMA_", *_TOKENS, *_STORAGES)
+    kept = {name: value for name, value in inherited.items() if not name.startswith(gone)}
     if not allow_p2p:
         kept.pop(_PEER_ACCESS, None)
     return {**kept, "XDG_CONFIG_HOME": str(config_home), "GGML_NO_BACKTRACE": "1"}
@@ -70,7 +73,7 @@ def serving_environment(inherited: Mapping[str, str], own: Mapping[str, str]) ->
     kept = {
         name: value
         for name, value in inherited.items()
-        if name in SERVING_VARIABLES or not name.startswith(("LLAMA_", *NOTED_PREFIXES))
+        if name in SERVING_VARIABLES or not name.startswith(("LLAMA_", *NOTED_PREFIXES, *_STORAGES))
     }
     return {**kept, **NO_CONFIG_FILES, **own}
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tuner.runs.examining import Examining
     from tuner.runs.launching import Launching, LaunchRules
     from tuner.runs.protocols import Progress
-    from tuner.study import StudyStore
+    from tuner.study import TrialStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Desk:
     """What holds for every launch."""
     launching: Launching
     """Makes trials."""
-    store: StudyStore
+    store: TrialStore
     """Where trials and the confirmation are recorded."""
     examining: Examining
     """Looks at the answers."""

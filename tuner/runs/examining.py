@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tuner.core.workload import Workload
     from tuner.runs.quality_gate import Look, QualityGate
     from tuner.runs.trial_folder import TrialFolder
-    from tuner.study import StudyStore
+    from tuner.study import TrialStore
 
 
 class Examining:
@@ -29,7 +29,7 @@ class Examining:
         store: Where the reference's launches are.
     """
 
-    def __init__(self, quality: QualityGate, workload: Workload, store: StudyStore) -> None:
+    def __init__(self, quality: QualityGate, workload: Workload, store: TrialStore) -> None:
         self._quality = quality
         self._session = workload.session is not None
         self._store = store

@@ -16,6 +16,7 @@ from tuner.runs.room import check_room
 from tuner.runs.sleep_watch import SleepWatch
 from tuner.runs.trial_folder import TrialFolder
 from tuner.search.coordinates import BoundSpace, coordinates
+from tuner.study import always
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from tuner.core.workload import Workload
     from tuner.runs.protocols import Launcher, Progress, RigMonitor
     from tuner.search.memory_gate import MemoryGate
-    from tuner.study import StudyStore
+    from tuner.study import TrialStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ class Order:
     errand: Errand = SEARCHING
     limit_s: float | None = None
     """Seconds after which it is stopped wherever it is."""
+    still_wanted: Callable[[Sequence[TrialRecord]], bool] = always
+    """Whether it is, after all that others have begun before it."""
 
 
 class Launching:
@@ -76,7 +79,7 @@ class Launching:
         self,
         rules: LaunchRules,
         *,
-        store: StudyStore,
+        store: TrialStore,
         folder: Path,
         launcher: Launcher,
         monitor: RigMonitor,
@@ -111,6 +114,7 @@ class Launching:
             finished: Has the last word on the result, before it is recorded.
 
         Raises:
+            Taken: Another worker of the study was first; nothing was launched.
             TunerError: There is no room on the disk, or the engine cannot be started at all.
         """
         check_room(self._folder)
@@ -125,7 +129,14 @@ class Launching:
         argv = tuple(self._launcher.portable_argv(spec))
         environment = {**rules.noted_environment, **spec.own_environment}
         place = [] if spec.candidate is None else coordinates(rules.bound, spec.candidate)
-        number = self._store.begin(spec, place, argv=argv, environment=environment, errand=order.errand)
+        number = self._store.begin(
+            spec,
+            place,
+            argv=argv,
+            environment=environment,
+            errand=order.errand,
+            still_wanted=order.still_wanted,
+        )
         folder = TrialFolder.of(self._folder, number)
         prediction = None if spec.candidate is None else rules.memory.predict(spec.candidate)
         folder.journal(spec, launch, prediction)
@@ -145,7 +156,7 @@ class Launching:
             goal=rules.workload.goal,
         )
         folder.record_result(result, record.wall_s)
-        self._store.finish(record)
+        self._store.finish(record, folder.kept())
         return record
 
     def _launch(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tuner.runs.protocols import Launcher, Progress, RigMonitor
     from tuner.runs.retune_plan import RetunePlan
     from tuner.search.confirmation.state import Confirmation
-    from tuner.study import StudyStore
+    from tuner.study import TrialStore
 
 #: What a search leaves for confirming: two configurations and a reference.
 _CONFIRMED_AT_ONCE = 3
@@ -71,7 +71,7 @@ class RetuneRun:
         self,
         plan: RetunePlan,
         *,
-        store: StudyStore,
+        store: TrialStore,
         folder: Path,
         launcher: Launcher,
         monitor: RigMonitor,

@@ -12,6 +12,7 @@ from tuner.runs.launching import Order
 from tuner.runs.works.benchmark import Benchmark
 from tuner.search.pruning import why_hopeless
 from tuner.search.queue import again, pending, refusal, wanted
+from tuner.study import Taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,6 +81,7 @@ class Searching:
         """
         stopped = Ending("asked to stop", interrupted=True)
         while True:
+            self._store.look_after_others()
             every = self._store.records()
             records = searched(every)
             allowed = budget(every)
@@ -98,7 +100,10 @@ class Searching:
             spec, why = chosen
             if not allowed.fits(spec, records, used_s()):
                 return Ending("what is left of its time is too short for another launch")
-            record = self._launch(spec, why, every, began=began, limit_s=allowed.left_s(used_s()))
+            try:
+                record = self._launch(spec, why, every, began=began, allowed=allowed, used_s=used_s())
+            except Taken:
+                continue
             if record is None:
                 return stopped
             self.note_estimates()
@@ -115,16 +120,32 @@ class Searching:
         records: Sequence[TrialRecord],
         *,
         began: float,
-        limit_s: float | None,
+        allowed: Budget,
+        used_s: float,
     ) -> TrialRecord | None:
         look = self._examining.look(spec)
         work = Benchmark(self._rules.workload, spec.asked, self._watcher(spec, records), look)
         return self._launching.make(
-            Order(spec, why, work, limit_s=limit_s),
+            Order(
+                spec,
+                why,
+                work,
+                limit_s=allowed.left_s(used_s),
+                still_wanted=lambda before: self._is_open(spec, searched(before), allowed),
+            ),
             records,
             began=began,
             finished=lambda result, folder: self._examining.examined(result, folder, spec, look),
         )
+
+    def _is_open(self, spec: LaunchSpec, before: Sequence[TrialRecord], allowed: Budget) -> bool:
+        """Whether nobody else has begun the same, or the last launch that there was, meanwhile."""
+        if allowed.why_over(before, 0.0) is not None or not wanted(spec.key, before):
+            return False
+        if spec.candidate is None:
+            return True
+        others = [record for record in before if record.key != spec.key]
+        return refusal(self._rules.bound, spec.candidate, others) is None
 
     def _next(self, records: Sequence[TrialRecord]) -> tuple[LaunchSpec, str] | Ending:
         reference = pending(self._references, records)

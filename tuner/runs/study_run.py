@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tuner.runs.launching import LaunchRules
     from tuner.runs.protocols import Launcher, Progress, RigMonitor
     from tuner.runs.quality_gate import QualityGate
-    from tuner.study import StudyStore
+    from tuner.study import TrialStore
 
 
 class StudyRun:
@@ -54,7 +54,7 @@ class StudyRun:
         rules: LaunchRules,
         quality: QualityGate,
         *,
-        store: StudyStore,
+        store: TrialStore,
         folder: Path,
         launcher: Launcher,
         monitor: RigMonitor,
@@ -95,9 +95,8 @@ class StudyRun:
         self._settle()
         memory = self._rules.memory
         memory.begin_with(self._store.memory_before(memory.known_before))
-        records = self._store.records()
-        self._used_before_s = sum(record.wall_s for record in records)
-        self.desk.examining.begin_with(records)
+        self._used_before_s = self._store.used_s()
+        self.desk.examining.begin_with(self._store.records())
 
     def used_s(self) -> float:
         """Seconds that the study has used so far, by all its runs."""
@@ -109,25 +108,27 @@ class StudyRun:
         self._publish(records)
         self._remember(self._rules.memory.learned_from([record]))
         self._progress.trial_ended(record, records)
-        give_up_if_hopeless(records, self._folder)
+        made = next(one for one in records if one.number == record.number)
+        own = [one for one in records if one.worker == made.worker]  # other rigs say nothing of this one
+        give_up_if_hopeless(own, self._folder)
 
     def _settle(self) -> None:
-        """Record what became of the trial that a killed tuner was in."""
+        """Record what became of the trial that a killed tuner was in, or whose end could not be told to others."""
         discretion = Discretion(self._rules.workload, keep_text=self._rules.keep_text)
-        for record in self._store.records():
-            if record.result is not None:
-                continue
+        for record in self._store.unsettled():
             folder = TrialFolder.of(self._folder, record.number)
             discretion.log(folder)
             found = folder.result()
+            if found is None and record.result is not None:
+                continue  # others have given it up, and there is nothing to add
             if found is None:
                 soaked = folder.soaked()
                 stopped = LaunchResult(
                     Outcome(Kind.STOPPED, evidence="the tuner was killed during this trial"), soak=soaked
                 )
                 wall_s = 0.0 if soaked is None else soaked.seconds  # hours, maybe, of what the study may use
-                self._store.finish(replace(record, result=stopped, wall_s=wall_s))
+                self._store.finish(replace(record, result=stopped, wall_s=wall_s), folder.kept())
                 self._progress.note(f"trial {record.number} was cut off when the tuner was killed")
             else:
                 result, wall_s = found
-                self._store.finish(replace(record, result=result, wall_s=wall_s))
+                self._store.finish(replace(record, result=result, wall_s=wall_s), folder.kept())

@@ -14,6 +14,7 @@ from tuner.core.launch import LaunchResult
 from tuner.core.soak import Soaked
 from tuner.core.telemetry import GpuReading
 from tuner.errors import ResultsError
+from tuner.study import Kept
 
 if TYPE_CHECKING:
     from tuner.core.launch import LaunchPlan, LaunchSpec
@@ -67,6 +68,10 @@ class TrialFolder:
         if size > LOG_TAIL_BYTES:
             tail = tail.partition(b"\n")[2] or tail
         return tail.decode("utf-8", errors="replace").replace("\0", "")  # no database keeps a zero in a text
+
+    def kept(self) -> Kept:
+        """What readers on other hosts see of it."""
+        return Kept(self.log_tail(), self.predicted_mib())
 
     def journal(self, spec: LaunchSpec, plan: LaunchPlan, prediction: Prediction | None = None) -> None:
         """Write down what is about to be launched, and what memory it is expected to need.

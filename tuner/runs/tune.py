@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tuner.runs.launching import LaunchRules
     from tuner.runs.protocols import Launcher, Progress, RigMonitor
     from tuner.search.strategy import Search
-    from tuner.study import StudyStore
+    from tuner.study import TrialStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,22 @@ class TunePlan:
     """What the plain reference of the largest of several files says; None where that is this study's own."""
 
 
+#: A search that had nothing left to do.
+SEARCHED = Ending("the search had ended")
+
+
 class TuneRun:
-    """One run over a study, new or resumed."""
+    """One run over a study, new or resumed.
+
+    Attributes:
+        proving: How its winner is proved.
+    """
 
     def __init__(
         self,
         plan: TunePlan,
         *,
-        store: StudyStore,
+        store: TrialStore,
         folder: Path,
         launcher: Launcher,
         monitor: RigMonitor,
@@ -95,7 +103,7 @@ class TuneRun:
             worthwhile=plan.worthwhile,
             seed=plan.seed,
         )
-        self._proving = Proving(
+        self.proving = Proving(
             desk,
             references=plan.references,
             candidate_spec=plan.candidate_spec,
@@ -113,20 +121,29 @@ class TuneRun:
             EngineError: The engine cannot be used, whatever the candidate.
             RigError: The devices fail again and again.
         """
-        self._begin()
+        self.begin()
         confirmation = self._store.confirmation()
-        if confirmation is None or self._more_than(confirmation.budget):
-            ending = self._searching.run(self._search_budget, self._study.used_s)
-            if ending.interrupted:
-                return ending
-            confirmation = self._proving.begin(confirmation, ending)
-        else:
-            ending = Ending("the search had ended")
-        return self._proving.run(confirmation, ending)
+        ending = self.search()
+        if ending.interrupted:
+            return ending
+        if ending != SEARCHED:
+            confirmation = self.proving.begin(confirmation, ending)
+        return self.proving.run(confirmation, ending)
+
+    def search(self) -> Ending:
+        """Go on with the search, unless it had ended with as much as it may use now.
+
+        Raises:
+            TunerError: The run cannot go on.
+        """
+        confirmation = self._store.confirmation()
+        if confirmation is None or self.has_more_than(confirmation.budget):
+            return self._searching.run(self._search_budget, self._study.used_s)
+        return SEARCHED
 
     def spec(self, key: str) -> LaunchSpec:
         """How what has that key is launched: a reference, or a candidate that was."""
-        return self._proving.spec(key)
+        return self.proving.spec(key)
 
     def measure(
         self, spec: LaunchSpec, why: str, errand: Errand, *, limit_s: float | None = None
@@ -142,11 +159,11 @@ class TuneRun:
         Raises:
             TunerError: The run cannot go on.
         """
-        self._begin()
+        self.begin()
         self._plan.rules.memory.learn(self._store.records())
         return self._measuring.make(spec, why, errand, limit_s=limit_s)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Take up what there is of the study."""
         if self._begun:
             return
@@ -155,8 +172,8 @@ class TuneRun:
         self._searching.note_estimates()  # a killed tuner may not have come to it
         self._study.desk.changed()
 
-    def _more_than(self, budget: tuple[float | None, int | None]) -> bool:
-        """Whether the search may use more than it had when it was confirmed."""
+    def has_more_than(self, budget: tuple[float | None, int | None]) -> bool:
+        """Whether the search may use more than that, seconds and launches."""
         now = (self._plan.budget.seconds, self._plan.budget.launches)
         return any(
             had is not None and (has is None or has > had) for had, has in zip(budget, now, strict=True)

@@ -78,7 +78,7 @@ def refusal(bound: BoundSpace, candidate: Candidate, records: Sequence[TrialReco
     context = options.get("ctx-size")
     if isinstance(context, int) and slot_context(options, context) < bound.least_slot_context:
         return f"its slots hold less than {bound.least_slot_context:,} tokens"
-    if any(record.key == candidate.key() for record in records):
+    if any(record.candidate == candidate for record in records):
         return "was tried already"
     if (twin := _twin(bound, candidate, records)) is not None:
         return f"is the same split as trial {twin}"

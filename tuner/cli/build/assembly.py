@@ -100,6 +100,7 @@ def assemble(
     before: Sequence[TrialRecord] = (),
     starts: Sequence[tuple[str, Candidate]] = (),
     rates: Mapping[str, Bandwidth] = MappingProxyType({}),
+    by_class: bool = False,
 ) -> Assembly:
     """Check every option, ask the engine and the driver, cut the space to what is possible.
 
@@ -112,6 +113,7 @@ def assemble(
         before: Trials at other contexts, as if they had been made at this one.
         starts: What to try before the space's own starting candidates, with a word on why.
         rates: What devices are known to reach with this engine, by name.
+        by_class: Whether like devices of other machines are the same to the study.
 
     Raises:
         TunerError: The first thing that makes the run impossible.
@@ -247,6 +249,7 @@ def assemble(
             workload=workload,
             extra=extra,
             draft_fingerprint=None if draft is None else draft.fingerprint,
+            by_class=by_class,
         ),
         facts=MappingProxyType(
             build_facts(

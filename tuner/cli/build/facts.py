@@ -29,17 +29,33 @@ def build_identity(
     workload: Workload,
     extra: tuple[UserFlag, ...],
     draft_fingerprint: str | None,
+    by_class: bool = False,
 ) -> StudyIdentity:
-    """Everything that has to be equal for a study to go on. Ports of RPC servers are no part of it."""
+    """Everything that has to be equal for a study to go on. Ports of RPC servers are no part of it.
+
+    Args:
+        engine: The engine.
+        model: The model.
+        rig: The devices.
+        bound: The space on the rig.
+        workload: What each launch is asked.
+        extra: The user's own flags.
+        draft_fingerprint: A draft model's; None where there is none.
+        by_class: Whether like devices of other machines are the same.
+    """
     space = bound.space
     flags = [flag.tokens for flag in extra if flag.name != "rpc"]
-    devices = [(d.identity, d.total_mib if d.stated else None) for d in rig.devices]
+    devices: list[tuple[object, ...]] = [(d.identity, d.total_mib if d.stated else None) for d in rig.devices]
+    said = [f"{d.name} {d.description}" for d in rig.devices]
+    if by_class:
+        devices = [(d.name, d.description, d.total_mib) for d in rig.devices]
+        said = [f"{d.name} {d.description} of {d.total_mib} MiB" for d in rig.devices]
     imposed = {name: value for name, value in bound.imposed.items() if name != "spec-draft-model"}
     return StudyIdentity(
         {
             "model": Part(model.fingerprint, f"{model.name} ({model.size_bytes / 2**30:.1f} GiB)"),
             "engine": Part(engine.digest, f"{engine.version}, {engine.digest[:12]}"),
-            "devices": Part(digest_of(devices), ", ".join(f"{d.name} {d.description}" for d in rig.devices)),
+            "devices": Part(digest_of(devices), ", ".join(said)),
             "space": Part(
                 digest_of(
                     [repr(space.parameters), repr(space.rules), repr(space.caps), dict(space.fixed), imposed]

@@ -1,13 +1,12 @@
-"""What a report is made of, read from a study's folder; nothing there is changed."""
+"""What a report is made of, read from a study; nothing there is changed."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.cli.study_folder import DATABASE, LADDER, TABLE
+from tuner.cli.study_folder import LADDER, TABLE
 from tuner.core.assignment.splits import Splits
 from tuner.core.memory.learned import Learned
 from tuner.core.memory.predict import Predictor
@@ -20,31 +19,34 @@ from tuner.report.view.inputs import ReportInputs
 from tuner.report.view.slots import BuildPoint
 from tuner.report.view.walls import walls_of_modes
 from tuner.rig.history import History
-from tuner.runs.trial_folder import TrialFolder
 from tuner.search.memory_gate import MemoryGate
-from tuner.study import StudyStore
+from tuner.study.trial_store import NOTHING_KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tuner.cli.opened import OpenedStudy
     from tuner.core.trial import TrialRecord
+    from tuner.study import TrialStore
 
 
-def report_inputs(folder: Path, *, with_walls: bool = True, facts_folder: Path | None = None) -> ReportInputs:
+def report_inputs(
+    study: OpenedStudy, *, with_walls: bool = True, facts_folder: Path | None = None
+) -> ReportInputs:
     """Read a study.
 
     Args:
-        folder: The study's; a run may be going on with it.
+        study: It; a run may be going on with it.
         with_walls: Whether it is worked out where the cards are full and what lies where, for a second or two.
         facts_folder: Where what rigs have taught is kept; the user's data folder if None.
 
     Raises:
         StudyError: It cannot be read.
     """
-    store = StudyStore.open(folder / DATABASE)
+    store, folder = study.store, study.own_folder
     records, confirmation = tuple(store.records()), store.confirmation()
-    folders = {record.number: TrialFolder.of(folder, record.number) for record in records}
-    needs = {number: one.predicted_mib() for number, one in folders.items()}
+    kept = study.kept()
+    needs = {record.number: kept.get(record.number, NOTHING_KEPT).needs_mib for record in records}
     winner = winning(records, confirmation)
     known = _memory(store, records) if with_walls else None
     return ReportInputs(
@@ -56,30 +58,22 @@ def report_inputs(folder: Path, *, with_walls: bool = True, facts_folder: Path |
         importances=importances(records),
         needs={number: need for number, need in needs.items() if need},
         log_tails={
-            record.number: folders[record.number].log_tail()
+            record.number: kept.get(record.number, NOTHING_KEPT).log_tail
             for record in records
             if record.result
             is not None  # the log of a server that still runs may hold what is taken out at its end
         },
-        series=() if winner is None else folders[winner.number].readings(),
+        series=() if winner is None else study.readings(winner.number),
         walls=None if known is None else walls_of_modes(records, confirmation, needs, *known),
-        ladder=_ladder_of(folder),
-        engines=_engines_of(folder),
+        ladder=None if folder is None else _ladder_of(folder),
+        engines=None if folder is None else _engines_of(folder),
         builds=_builds_of(store, facts_folder),
-        running=is_running(folder),
+        running=study.is_running(),
+        workers=study.workers(),
     )
 
 
-def is_running(folder: Path) -> bool:
-    """Whether a run goes on with the study."""
-    if sys.platform != "linux":
-        return False
-    from tuner.rig.lock import holder_of  # noqa: PLC0415 - file locks are Linux's
-
-    return holder_of(str(folder.resolve())) is not None
-
-
-def _builds_of(store: StudyStore, facts_folder: Path | None) -> tuple[BuildPoint, ...]:
+def _builds_of(store: TrialStore, facts_folder: Path | None) -> tuple[BuildPoint, ...]:
     """What was best on the study's rig when, with the same model, context and workload; nothing before its end."""
     facts = store.facts
     identity = tuple(
@@ -130,7 +124,7 @@ def _beside(folder: Path, name: str) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _memory(store: StudyStore, records: Sequence[TrialRecord]) -> tuple[Splits, MemoryGate] | None:
+def _memory(store: TrialStore, records: Sequence[TrialRecord]) -> tuple[Splits, MemoryGate] | None:
     """What predicts memory, with all that the study has taught; None where the model cannot be read any more."""
     facts, room = store.facts, store.facts.get("memory")
     if room is None:

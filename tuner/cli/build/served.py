@@ -9,39 +9,39 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 
-from tuner.cli.dates import now
-from tuner.cli.study_folder import DATABASE, find_study
+from tuner.cli.opened import open_study
 from tuner.core.serving import Serving
 from tuner.engine.environment import empty_config_home, server_environment
 from tuner.engine.gguf import read_model
 from tuner.engine.probe import probe
 from tuner.errors import EngineError, StudyError, UsageError
-from tuner.report.best import best_document, check_best
+from tuner.report.best import check_best
 from tuner.report.exports.form import Served, served
-from tuner.study import StudyStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tuner.cli.places import Places
     from tuner.engine.help_text import HelpText
 
 _HIGHEST_PORT = 65535
 
 
-def read_best(named: str, results: Path) -> dict[str, Any]:
+def read_best(named: str, places: Places) -> dict[str, Any]:
     """best.json as it is now: of a study, or a file of that form.
+
+    Args:
+        named: A study or a file.
+        places: Where studies are looked for.
 
     Raises:
         StudyError: There is no such study or file, it is no best.json, or nothing was measured yet.
+        UsageError: The storage that is named is none.
     """
-    path = Path(named)
-    if path.is_file():
+    path = places.file_of(named)
+    if path is not None:
         return _read_file(path)
-    folder = find_study(named, results)
-    store = StudyStore.open(folder / DATABASE)
-    document = best_document(store.records(), store.facts, date=now(), confirmation=store.confirmation())
-    if document is None:
-        raise StudyError(f"{folder}: nothing was measured yet, so there is nothing to export")
+    document = open_study(named, places).best("export")
     check_best(document)
     return document
 

@@ -24,6 +24,7 @@ from tuner.report.view.standings import (
     standings,
 )
 from tuner.report.view.table import Table, table
+from tuner.report.view.workers import workers_table
 from tuner.report.words import number, ratio_words
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def sections_of(inputs: ReportInputs) -> list[Section]:
         _importances(inputs),
         _memory(inputs),
         _work(inputs),
+        _workers(inputs),
     )
     return [section for section in found if section is not None]
 
@@ -271,4 +273,15 @@ def _work(inputs: ReportInputs) -> Section | None:
         "What each card did",
         sentences=section.sentences,
         tables=(("", work_table(section)),) if section.cards else (),
+    )
+
+
+def _workers(inputs: ReportInputs) -> Section | None:
+    if not inputs.workers:
+        return None
+    return Section(
+        "workers",
+        "Who took part",
+        lead="Every machine that worked on this study; each has measured the references on its own rig first.",
+        tables=(("", workers_table(inputs.workers)),),
     )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tuner.report.view.slots import BuildPoint
     from tuner.report.view.walls import WallsOfModes
     from tuner.search.confirmation.state import Confirmation
+    from tuner.study import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class ReportInputs:
     """What was best on this rig with which build, the oldest first; fewer than two say nothing."""
     running: bool = False
     """Whether a run goes on with it at the moment."""
+    workers: tuple[Part, ...] = ()
+    """Who takes part in a study of several machines; empty for one of a single machine."""
 
     @property
     def device_names(self) -> dict[str, str]:

@@ -89,7 +89,7 @@ class SpeedSearch:
         # the others' weights and cache alone are more than a device has
         self._places = np.flatnonzero((least <= room[None, :]).all(axis=1))
         self._rows = self._pool.rows.take(self._places)
-        self._viewed: tuple[list[LaunchResult | None], tuple[tuple[float, View], ...]] = ([], ())
+        self._viewed: tuple[list[LaunchResult], tuple[tuple[float, View], ...]] = ([], ())
         plain = self._pool.plain_layers()
         self._plain = None if plain is None else complete(bound, self._pool.options(plain))
         self._before = tuple(replace(one, number=-1 - place) for place, one in enumerate(before))
@@ -187,9 +187,12 @@ class SpeedSearch:
         return self._views(records)[0][1]
 
     def _views(self, records: Sequence[TrialRecord]) -> tuple[tuple[float, View], ...]:
-        """Each explanation of the trials and its probability; the same trials are fitted once."""
+        """Each explanation of the trials and its probability; the same trials are fitted once.
+
+        Those that still run say nothing yet.
+        """
         known, views = self._viewed
-        results = [record.result for record in records]
+        results = [record.result for record in records if record.result is not None]
         if (
             not views
             or len(known) != len(results)
