@@ -60,18 +60,19 @@ def test_what_has_to_lie_in_ram_does_and_the_winner_beats_both_references(
     space.write_text(PLAIN, encoding="utf-8")
     total_mib = psutil.virtual_memory().total // 2**20
     targets = ",".join(str(total_mib - room) for room in ROOM)
-    with RpcPair(tmp_path, fast_limit_bytes=None, fast_threads=2, slow_threads=1) as pair:
+    patient = {"OMP_WAIT_POLICY": "passive"}  # who waits for another device leaves the cores to it
+    with RpcPair(tmp_path, fast_limit_bytes=None, fast_threads=2, slow_threads=1, env=patient) as pair:
         argv = [
             *(sys.executable, "-m", "tuner", "tune", str(model), "--server", str(llama_server_path)),
             *("--space", str(space), "--study", "moe", "--results", str(tmp_path), "--context", "1024"),
             *("--device-memory", f"RPC0={ROOM[0]},RPC1={ROOM[1]}", "--reserve", "0=0,1=0"),
             *("--current", "llama-server --cpu-moe -c 1024", "--prompts", "short", "--requests", "2"),
-            *("--tokens", "32", "--launches", "9", "--confirm", "6", "--quality", "off", "--endure", "off"),
+            *("--tokens", "32", "--launches", "9", "--confirm", "8", "--quality", "off", "--endure", "off"),
             *("--facts", str(tmp_path / "facts"), "--yes", "--", "--rpc", pair.endpoints),
             *("--fit-target", targets, "--threads", "1"),
         ]
         run = subprocess.run(
-            argv, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=False
+            argv, env={**os.environ, **patient, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=False
         )
     assert run.returncode == 0, run.stdout + run.stderr
     best = json.loads((tmp_path / "moe" / "best.json").read_text(encoding="utf-8"))
