@@ -72,7 +72,11 @@ def test_what_has_to_lie_in_ram_does_and_the_winner_beats_both_references(
             *("--fit-target", targets, "--threads", "1"),
         ]
         run = subprocess.run(
-            argv, env={**os.environ, **patient, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=False
+            argv,
+            env={**os.environ, **patient, "TMPDIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
         )
     assert run.returncode == 0, run.stdout + run.stderr
     best = json.loads((tmp_path / "moe" / "best.json").read_text(encoding="utf-8"))

@@ -42,7 +42,9 @@ errands = st.just(SEARCHING) | st.builds(
 
 
 def document_of(spec: LaunchSpec = REFERENCE, errand: Errand = SEARCHING) -> dict[str, Any]:
-    return launch_document(spec, WORKER, "token", argv=["llama-server"], environment={}, errand=errand)
+    return launch_document(
+        spec, WORKER, "token", argv=["llama-server"], environment={}, errand=errand, now_s=1.0
+    )
 
 
 def stored(document: Mapping[str, Any], state: State, number: int = 3) -> Stored:
@@ -53,7 +55,9 @@ def stored(document: Mapping[str, Any], state: State, number: int = 3) -> Stored
 
 
 def result_of(result: LaunchResult) -> dict[str, Any]:
-    return ended_document(document_of(), a_record(3, None, result, reference=ENGINE_DEFAULT), Kept())
+    return ended_document(
+        document_of(), a_record(3, None, result, reference=ENGINE_DEFAULT), Kept(), now_s=13.5
+    )
 
 
 # --- round trips
@@ -76,7 +80,9 @@ def test_a_record_comes_back_whole_but_for_what_was_answered(
 ) -> None:
     argv, environment = command
     spec = LaunchSpec(candidate)
-    begun = launch_document(spec, WORKER, "token", argv=argv, environment=environment, errand=errand)
+    begun = launch_document(
+        spec, WORKER, "token", argv=argv, environment=environment, errand=errand, now_s=1.0
+    )
     record = replace(
         a_record(3, candidate, None, errand=errand),
         argv=tuple(argv),
@@ -87,11 +93,12 @@ def test_a_record_comes_back_whole_but_for_what_was_answered(
     assert stored(begun, State.RUNNING).record(GENERATION) == record
     made = replace(record, result=result, wall_s=12.5)
     assert made.state is not None
-    one = stored(ended_document(begun, made, Kept("the log", needs)), STATES[made.state])
+    one = stored(ended_document(begun, made, Kept("the log", needs), now_s=13.5), STATES[made.state])
     assert one.record(GENERATION) == replace(made, result=result.without_text())
     assert one.kept() == Kept("the log", needs)
     assert (one.worker, one.token, one.number, one.id) == (WORKER, "token", 3, 103)
     assert (one.is_launch, one.has_result, one.is_lost, one.late_for) == (True, True, False, None)
+    assert one.clock == (1.0, 13.5)
 
 
 @PROPERTY
