@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from optuna.trial import create_trial
 
 from tuner.core.launch import LaunchResult, trial_key
 from tuner.core.outcome import Kind, Outcome, TrialState
-from tuner.study.rows import attributes_of, begun_record
+from tuner.core.trial import Purpose
+from tuner.study.rows import ERRAND, attributes_of, begun_record
 from tuner.study.trial_store import Kept
 
 if TYPE_CHECKING:
@@ -50,50 +52,50 @@ class Worker:
         return {"id": self.id, "host": self.host}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stored:
-    """A trial as it is in the storage."""
+    """A trial as it is in the storage; read once, since studies have thousands."""
 
     trial: FrozenTrial
 
-    @property
+    @cached_property
     def document(self) -> Mapping[str, Any]:
         """Its attribute; empty for a trial that none of ours wrote."""
         found: Mapping[str, Any] = self.trial.user_attrs.get(DOCUMENT, {})
         return found
 
-    @property
+    @cached_property
     def number(self) -> int:
         """Of the trial."""
         return self.trial.number
 
-    @property
+    @cached_property
     def id(self) -> int:
         """The storage's own."""
         return self.trial._trial_id  # noqa: SLF001 - what writes are addressed to
 
-    @property
+    @cached_property
     def runs(self) -> bool:
         """Whether it has not ended."""
         return self.trial.state is OptunaState.RUNNING
 
-    @property
+    @cached_property
     def token(self) -> str | None:
         """What tells one attempt to write from another."""
         return self.document.get(_TOKEN)
 
-    @property
+    @cached_property
     def worker(self) -> Worker:
         """Who made it."""
         row = self.document.get(_WORKER, {})
         return Worker(row.get("id", ""), row.get("host", ""))
 
-    @property
+    @cached_property
     def role(self) -> str | None:
         """What it stands for if it is no launch."""
         return self.document.get(_ROLE)
 
-    @property
+    @cached_property
     def late_for(self) -> int | None:
         """The trial whose result it is, that had been given up; None for any other."""
         return self.document.get(_LATE)
@@ -107,7 +109,18 @@ class Stored:
         document = self.document
         return (float(document[_BEGAN]), document.get(_ENDED)) if _BEGAN in document else None
 
-    @property
+    @cached_property
+    def purpose(self) -> Purpose:
+        """What it was launched for."""
+        row = self.document.get(ERRAND)
+        return Purpose.SEARCH if row is None else Purpose(row[0])
+
+    @cached_property
+    def is_reference(self) -> bool:
+        """Whether a reference was launched."""
+        return "candidate" not in self.document
+
+    @cached_property
     def is_launch(self) -> bool:
         """Whether it is a launch that was really made."""
         document = self.document

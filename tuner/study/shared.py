@@ -152,6 +152,7 @@ class SharedStore(TrialStore):
         self._fixed = {key: notes.get(key) for key in (IDENTITY, FACTS, _LEASE, _UID, _PARENT, _PER_CLASS)}
         self._goal = self.goal
         self._known: dict[int, TrialRecord] = {}
+        self._ended_trials: dict[int, Stored] = {}
         self._estimates: Mapping[int, float] = {
             int(number): one for number, one in (notes.get(ESTIMATES) or {}).items()
         }
@@ -369,7 +370,19 @@ class SharedStore(TrialStore):
 
     def stored(self) -> list[Stored]:
         """All trials as they are in the storage, what was withdrawn too."""
-        return [Stored(trial) for trial in self._trials()]
+        return self._seen(self._trials())
+
+    def _seen(self, trials: Iterable[FrozenTrial]) -> list[Stored]:
+        """Those that have ended are read once: they do not change any more."""
+        found = []
+        for trial in trials:
+            one = self._ended_trials.get(trial.number)
+            if one is None:
+                one = Stored(trial)
+                if not one.runs:
+                    self._ended_trials[trial.number] = one
+            found.append(one)
+        return found
 
     def begin(
         self,
@@ -412,8 +425,9 @@ class SharedStore(TrialStore):
 
     def _with_token(self, token: str) -> tuple[Stored | None, list[Stored]]:
         """The first trial that an attempt of ours has made, and all trials."""
-        trials = [Stored(trial) for trial in self._storage.get_all_trials(self._study_id, deepcopy=False)]
-        return next((one for one in trials if one.token == token), None), trials
+        trials = self._seen(self._storage.get_all_trials(self._study_id, deepcopy=False))
+        mine = [one for one in trials if one.token == token]
+        return (mine[0] if mine else None), trials
 
     def _withdraw(self, mine: Stored) -> None:
         def write() -> None:
@@ -460,20 +474,18 @@ class SharedStore(TrialStore):
     def _counting(self, stored: Iterable[Stored]) -> list[TrialRecord]:
         launches = [one for one in stored if one.is_launch]
         own = None if self._worker is None else self._worker.id
-        if not any("candidate" not in one.document and one.worker.id == own for one in launches):
+        if not any(one.is_reference and one.worker.id == own for one in launches):
             own = self._home(launches)
         return [
             self._record(one)
             for one in launches
-            if "candidate" in one.document
-            or one.worker.id == own
-            or _errand_of(one) not in {None, Purpose.SEARCH.value}
+            if not one.is_reference or one.worker.id == own or one.purpose is not Purpose.SEARCH
         ]
 
     def _home(self, launches: Sequence[Stored]) -> str | None:
         """Whose references readers see: of who has proved the winner, else of who was first."""
         for one in reversed(launches):
-            if _errand_of(one) == Purpose.CONFIRM.value:
+            if one.purpose is Purpose.CONFIRM:
                 return one.worker.id
         return launches[0].worker.id if launches else None
 
@@ -566,7 +578,7 @@ class SharedStore(TrialStore):
     def others_search(self) -> bool:
         """Whether another worker is in a launch of the search."""
         return any(
-            one.runs and one.is_launch and _errand_of(one) is None and one.worker.id != self._me.id
+            one.runs and one.is_launch and one.purpose is Purpose.SEARCH and one.worker.id != self._me.id
             for one in self.stored()
         )
 
@@ -699,8 +711,3 @@ def _unless_ended(write: Callable[[], object]) -> bool:
     except optuna.exceptions.UpdateFinishedTrialError:
         return False
     return True
-
-
-def _errand_of(one: Stored) -> str | None:
-    row = one.document.get("errand")
-    return None if row is None else str(row[0])
