@@ -175,6 +175,11 @@ def test_an_empty_environment_variable_is_not_set() -> None:
             "experts of 2-3, 9-9 in RAM · ub 512 · kv None",
         ),
         ({"ubatch-size": 512, "n-cpu-moe": 0, "cpu-moe": False}, "ub 512 · kv None"),
+        (
+            {"ubatch-size": 512, "gpu-layers": 20, "threads": 4, "threads-batch": 8, "no-host": True},
+            "ngl 20 · ub 512 · kv None · threads 4 · threads-batch 8 · no-host",
+        ),
+        ({"ubatch-size": 512, "gpu-layers": 999, "no-host": False}, "ub 512 · kv None"),
     ],
 )
 def test_a_summary_tells_candidates_apart(options: dict[str, Value], summary: str) -> None:

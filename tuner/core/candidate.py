@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from tuner.core.experts import CPU, ExpertRun, override_text
-from tuner.core.options import ALLREDUCE, OPTIONS, Value, ValueType, is_environment, is_foreign
+from tuner.core.options import ALLREDUCE, BASE_OPTIONS, OPTIONS, Value, ValueType, is_environment, is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -101,7 +101,7 @@ class Candidate:
             parts.append(",".join(map(str, self.split)) + order)
         elif len(self.devices) == 1:
             parts.append(self.devices[0])
-        parts.append(self._in_ram())
+        parts += [self._unless("gpu-layers", "ngl {}", BASE_OPTIONS["gpu-layers"]), self._in_ram()]
         parts.append(f"ub {self.get('ubatch-size')}" + self._unless("batch-size", " of {}", 2048))
         k, v = self.get("cache-type-k"), self.get("cache-type-v")
         parts.append(
@@ -113,6 +113,8 @@ class Candidate:
             k, v = self.get("spec-draft-type-k"), self.get("spec-draft-type-v")
             cache = "" if k == v and k in {None, "f16"} else f" kv {k}" if k == v else f" kv {k}/{v}"
             parts.append(f"{spec}{depth}{self._unless('spec-draft-p-min', ' p-min {:g}', 0)}{cache}")
+        parts += [self._unless("threads", "threads {}"), self._unless("threads-batch", "threads-batch {}")]
+        parts.append("no-host" if self.get("no-host") is True else "")
         parts.append(self._unless(ALLREDUCE, "allreduce {}", "nccl"))
         parts += [f"{name}={value}" for name, value in self.environment.items() if name != ALLREDUCE]
         parts += [f"{name} {format_value(name, value)}" for name, value in self.items if is_foreign(name)]
