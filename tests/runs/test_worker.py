@@ -158,7 +158,7 @@ def test_a_rig_that_is_slower_is_refused_and_launches_no_candidate(
         slow.go()
     said = str(caught.value)
     assert said.startswith(f"this rig is not like the others of {bench.location} {bench.name}: ")
-    assert "reference: your command makes -20.0% of what the study's first rig makes" in said
+    assert "reference: your command makes 80.0% of what the study's first rig makes" in said
     assert "tuner doctor" in said
     assert slow.launched == [USERS.key, DEFAULT.key, USERS.key, USERS.key]
     assert list(bench.store(None).apart()) == ["b"]

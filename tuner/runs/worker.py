@@ -164,7 +164,7 @@ class WorkerRun:
 
     def _refuse(self, spec: LaunchSpec, found: Likeness) -> None:
         why = (
-            f"{spec.label} makes {found.ratio - 1:+.1%} of what the study's first rig makes, beyond the noise of "
+            f"{spec.label} makes {found.ratio:.1%} of what the study's first rig makes, beyond the noise of "
             f"{found.noise:.1%}"
         )
         self._store.note_apart(f"{self._worker.host}: {why}")
