@@ -162,7 +162,7 @@ def test_a_rig_that_is_slower_is_refused_and_launches_no_candidate(
     assert "tuner doctor" in said
     assert slow.launched == [USERS.key, DEFAULT.key, USERS.key, USERS.key]
     assert list(bench.store(None).apart()) == ["b"]
-    assert bench.store(None).apart()["b"].startswith("host-b: reference: your command makes -20.0%")
+    assert bench.store(None).apart()["b"].startswith("host-b: reference: your command makes 80.0%")
     assert [record.worker for record in bench.store(None).records()] == ["a"] * 4
 
 
