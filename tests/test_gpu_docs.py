@@ -1,12 +1,14 @@
 """Every number of docs/gpu comes from the data files beside it."""
 
 import re
-from statistics import fmean
+from statistics import fmean, median
 
 import pytest
 
 from tests.support.gpu_tables import (
     FOLDER,
+    answers,
+    answers_table,
     best,
     memory_table,
     options_of,
@@ -118,3 +120,69 @@ def test_as_many_launches_are_played_again_as_is_said() -> None:
     launched = [row for run in ("8k", "64k") for row in trials(f"run-{run}.csv")]
     measured = [row for row in launched if row["generation_tok_s"] and options_of(row)]
     assert f"all {len(measured)} candidates' launches" in TEXT
+
+
+def test_what_split_modes_do_to_answers_is_that_of_the_data() -> None:
+    assert answers_table() in TEXT
+    references = {row["study"]: row for row in rows("answers.jsonl") if "places" in row}
+    entropies = {
+        study: median(place["entropy_nats"] for place in row["places"]) for study, row in references.items()
+    }
+    assert f"(median entropy of a next token {entropies['c']:.2f} nats)" in TEXT
+    assert f"is a tenth ({entropies['b']:.2f} nats)" in TEXT
+    assert {row["noise_floor_nats"] for row in references.values()} == {0}
+    assert {row["bound_nats"] for row in references.values()} == {0.01}
+    shallow = {sum(not place["deep"] for place in row["places"]) for row in references.values()}
+    deepest = {max(place["tokens"] for place in row["places"]) for row in references.values()}
+    assert shallow == {13, 14}
+    assert deepest == {940, 6396}
+
+
+def test_layers_answer_the_same_whatever_the_split() -> None:
+    plain = [
+        row
+        for model in (1, 2)
+        for (mode, _, _, *rest), row in answers(model).items()
+        if mode == "layer" and rest == ["f16", 512, "on"]
+    ]
+    assert f"0 nats at every place in {len(plain)} launches" in TEXT
+    assert all(row["loss"]["worst_kl_nats"] == 0 and row["answers_alike"] == 1 for row in plain)
+    here, there = (
+        {place["name"]: place["next_sha256"] for place in row["places"]}
+        for study in ("a", "c")
+        for row in rows("answers.jsonl")
+        if row["study"] == study and "places" in row
+    )
+    both = here.keys() & there.keys()
+    assert f"the same at all {len(both)} places" in TEXT
+    assert all(here[name] == there[name] for name in both)
+
+
+def test_what_is_said_of_the_reductions_is_so() -> None:
+    off = [
+        {key: row["loss"]["kl_nats"] for key, row in answers(model).items() if key[3:] != ("q8_0", 512, "on")}
+        for model in (1, 2)
+    ]
+    even, uneven, layers = ("tensor", (1, 1)), ("tensor", (3, 1)), ("layer", (33, 33))
+    f16 = ("f16", 512, "on")
+    for found, said in zip(
+        off, ("{} and {} nats at shallow places beside {}", "{} and {} beside {}"), strict=True
+    ):
+        sums = [found[(*split, "none", *f16)] for split in (even, uneven)]
+        kernel = found[(*layers, "", "f16", 512, "off")]
+        assert said.format(*(f"{nats:.3f}" for nats in (*sums, kernel))) in TEXT
+    times = [found[(*even, "internal", *f16)] / found[(*even, "none", *f16)] for found in off]
+    assert f"{times[0]:.1f} times as far as `none`" in TEXT
+    assert f"{times[1]:.1f} times on the second" in TEXT
+    for model, found in zip((1, 2), off, strict=True):
+        assert found[(*even, "nccl", *f16)] == pytest.approx(found[(*even, "internal", *f16)], rel=1e-9)
+        assert answers(model)[(*even, "nccl", *f16)]["fell_back"]
+        quantised = answers(model)[(*layers, "", "q8_0", 512, "on")]["loss"]["kl_nats"]
+        assert quantised < min(nats for key, nats in found.items() if key[2] == "internal")
+
+
+def test_as_many_launches_are_beyond_the_bound_as_is_said() -> None:
+    launched = [row for model in (1, 2) for row in answers(model).values()]
+    other = [row for row in launched if row["loss"]["worst_kl_nats"] > 0]
+    beyond = [row for row in other if row["outcome"] == "degraded"]
+    assert f"{len(beyond)} of {len(other)} launches" in TEXT

@@ -92,6 +92,17 @@ def test_an_empty_environment_variable_is_not_set() -> None:
     [
         (
             {
+                "split-mode": "layer",
+                "tensor-split": (33, 33),
+                "ubatch-size": 512,
+                "flash-attn": "off",
+                "cache-type-k": "f16",
+                "cache-type-v": "f16",
+            },
+            "layer · 33,33 · ub 512 · kv f16 · fa off",
+        ),
+        (
+            {
                 "split-mode": "tensor",
                 "tensor-split": (2, 3),
                 "ubatch-size": 512,

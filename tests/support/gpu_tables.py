@@ -124,3 +124,71 @@ def proof_table(names: tuple[str, ...]) -> str:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+#: A configuration of docs/gpu/answers.jsonl: split mode, ratio, reduction, KV type, ubatch and flash attention.
+Answering = tuple[str, tuple[int, ...], str, str, int, str]
+
+_NO_LOSS = ("", "", "", "")
+
+
+def answering(row: dict[str, Any]) -> Answering:
+    """What a launch of answers.jsonl had that may change its answers."""
+    options = row["options"]
+    split = tuple(options["tensor-split"])
+    reduction = options.get("GGML_CUDA_ALLREDUCE", "")
+    parts = options["cache-type-k"], options["ubatch-size"], options["flash-attn"]
+    return options["split-mode"], split, reduction, *parts
+
+
+def answers(model: int) -> dict[Answering, dict[str, Any]]:
+    """The launches with one of the two models, by configuration; `deep` is at how many deep places each was compared.
+
+    Asked first are the places of the first passage, by all launches; then the deep ones, then the next passage.
+    """
+    every = [row for row in rows("answers.jsonl") if row["model"] == model]
+    names = {row["study"]: [place["name"] for place in row["places"]] for row in every if "places" in row}
+    launches = {}
+    for row in every:
+        if "options" in row:
+            asked = names[row["study"]][: row["loss"]["positions"]]
+            launches[answering(row)] = {**row, "deep": sum(name.startswith("deep/") for name in asked)}
+    return launches
+
+
+def answers_table() -> str:
+    """How far each configuration's next tokens are from the plain reference's, on both models."""
+    measures = "shallow | deep | same likeliest | alike"
+    lines = [
+        f"| configuration | first: {measures} | second: {measures} |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    first, second = answers(1), answers(2)
+    for one in sorted(first.keys() | second.keys(), key=_as_they_are_told):
+        fell_back = any(found[one]["fell_back"] for found in (first, second) if one in found)
+        cells = [_answering_label(one) + " (not to be had: internal)" * fell_back]
+        for found in (first, second):
+            cells += _loss_cells(found[one]) if one in found else _NO_LOSS
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _as_they_are_told(one: Answering) -> tuple[object, ...]:
+    mode, split, reduction, kv, ubatch, attention = one
+    reductions = ("", "none", "internal", "nccl")
+    order = (mode, kv, reductions.index(reduction), attention != "on", ubatch != 512, ubatch)
+    return *order, abs(split[0] - split[-1])
+
+
+def _answering_label(one: Answering) -> str:
+    mode, split, reduction, kv, ubatch, attention = one
+    parts = [f"{mode} {','.join(map(str, split))}", kv]
+    parts += [f"ub {ubatch}"] * (ubatch != 512) + ["fa off"] * (attention == "off")
+    parts += [reduction] * bool(reduction)
+    return ", ".join(parts)
+
+
+def _loss_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    loss = row["loss"]
+    deep = f"{loss['deep_kl_nats']:.3f} ({row['deep']})"
+    return f"{loss['kl_nats']:.3f}", deep, f"{loss['top1']:.0%}", f"{row['answers_alike']:.0%}"

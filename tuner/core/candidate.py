@@ -107,6 +107,7 @@ class Candidate:
         parts.append(
             (f"kv {k}" if k == v else f"kv {k}/{v}") + (" unified" if self.get("kv-unified") else "")
         )
+        parts.append("fa off" if self.get("flash-attn") == "off" else "")
         spec = self.get("spec-type")
         if spec not in {None, "none"}:
             depth = self._unless("spec-draft-n-max", " n-max {}")
