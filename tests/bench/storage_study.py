@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tuner.core.trial import TrialRecord
 
 LAUNCHES, LAUNCH_S, MOST = 200, 2.0, 0.4
-#: What counts as the best found by the other: a fresh launch of the same differs by as much.
-_AS_GOOD = 0.995
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class Found:
 
     def reached_s(self, score: float) -> float | None:
         """When something as fast was measured first; None for never."""
-        return next((at_s for at_s, one in self.scores if one >= score * _AS_GOOD), None)
+        return next((at_s for at_s, one in self.scores if one >= score), None)
 
 
 def play() -> int:
@@ -52,7 +50,7 @@ def play() -> int:
         print(f"  four workers did not reach {alone.best:.2f} tok/s")
         return 1
     print(
-        f"  what the one found ({alone.best:.2f} tok/s, within {1 - _AS_GOOD:.1%}): after {own_s:.0f} s alone, after "
+        f"  what the one found ({alone.best:.2f} tok/s): after {own_s:.0f} s alone, after "
         f"{there_s:.0f} s by four; that is {there_s / alone.seconds:.0%} of the one's whole time and "
         f"{there_s / own_s:.0%} of its way there; all {LAUNCHES} launches took {four.seconds / alone.seconds:.0%} "
         f"(limit {MOST:.0%})"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from dataclasses import dataclass, replace
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
 
 #: How often a worker that stands by looks what the others do, at most.
 _POLL_S = 2.0
+#: A storage that was not missed for so long is away another time; a connection may take long to fail.
+_ANOTHER_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,17 +255,19 @@ def _places(assembly: Assembly) -> Callable[..., object]:
 
 
 class _Patience:
-    """Waits for a storage that is away, and says so once each time."""
+    """Waits for a storage that is away, and says so once each time that it is."""
 
     def __init__(self, interrupts: Interrupts) -> None:
         self._interrupts = interrupts
         self._said = ""
+        self._last_s = -inf
 
     def __call__(self, why: str, seconds: float) -> bool:
         """Whether to try again."""
-        if why != self._said:
+        now_s = time.monotonic()
+        if why != self._said or now_s - self._last_s > _ANOTHER_S + seconds:
             say(f"{why}. Waiting for it; what was measured is on this machine's disk.")
-            self._said = why
+        self._said, self._last_s = why, now_s
         try:
             self._interrupts.sleep(seconds)
         except Interrupted:
