@@ -182,6 +182,7 @@ def _sqlite(path: Path, size: int, seconds: float) -> Lost:
             user_attrs={**known, RESULT: result.to_json(), WALL: 24.0},
         )
         store._storage.create_new_trial(store._study_id, ended)
+    store.records()
     found: list[float] = []
     began = time.monotonic()
     while time.monotonic() - began < seconds or not found:
