@@ -34,7 +34,8 @@ from tuner.errors import StudyError
 from tuner.search.confirmation.state import Confirmation
 from tuner.search.confirmation.verdict import Plan
 from tuner.search.coordinates import coordinates
-from tuner.study import PROVING, Kept, Making, SharedStore, Taken, shared
+from tuner.study import PROVING, Kept, Making, SharedStore, Taken
+from tuner.study.making import make
 from tuner.study.storages import open_storage
 
 if TYPE_CHECKING:
@@ -475,7 +476,7 @@ def test_who_comes_while_a_study_is_made_waits_until_it_is(bench: SharedBench) -
     found: list[SharedStore] = []
     apart = threading.Thread(target=comes)
     making.set_study_user_attr = in_the_middle
-    shared._make(making, bench.name, Making(IDENTITY, {}, 60.0))
+    make(making, bench.name, Making(IDENTITY, {}, 60.0))
     apart.join(DEADLINE_S)
     close(making)
     assert [store.uid for store in found] == [bench.store("a").uid]

@@ -4,8 +4,10 @@ With `tuner.importances` all that knows Optuna.
 """
 
 from tuner.study.documents import Worker
+from tuner.study.making import Making
 from tuner.study.sampler import STARTUP_TRIALS, TpeDraw, TpeSampler
-from tuner.study.shared import PROVING, Making, SharedStore
+from tuner.study.shared import SharedStore
+from tuner.study.shared_claims import PROVING
 from tuner.study.store import STUDY_FORMAT, StudyStore
 from tuner.study.trial_store import Kept, Taken, TrialStore, always
 from tuner.study.workers import Part
