@@ -210,7 +210,7 @@ def test_who_starts_at_the_same_time_waits_for_what_it_is_compared_with(
             first.finish(replace(begun, result=measured(RATES[USERS.key]), wall_s=1.0))
 
     slow.interrupts.asleep = finished
-    with pytest.raises(RigError, match=r"makes -20\.0%"):
+    with pytest.raises(RigError, match=r"makes 80\.0%"):
         slow.go()
     assert set(slow.launched) == set(REFERENCES)
     assert "Standing by: the first rig still measures what this one is compared by." in slow.notes
