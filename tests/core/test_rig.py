@@ -29,3 +29,11 @@ def test_a_rig_has_its_devices_in_order() -> None:
     assert rig.device("RPC0") is RPC
     with pytest.raises(KeyError, match="CUDA7"):
         rig.device("CUDA7")
+
+
+def test_a_device_is_of_the_same_kind_in_another_machine() -> None:
+    card = Device("CUDA0", "NVIDIA GeForce RTX 3090", 24_576, 24_000, uuid="GPU-1")
+    assert card.kind == replace(card, uuid="GPU-2").kind == "NVIDIA GeForce RTX 3090"
+    here, there = (Device("RPC0", address, 210, 210) for address in ("127.0.0.1:40447", "10.0.0.7:50052"))
+    assert here.kind == there.kind == "RPC server"
+    assert here.identity != there.identity

@@ -47,6 +47,11 @@ class Device:
         """What makes this the same device tomorrow: the UUID, else name and description without a port."""
         return device_identity(self.uuid, self.name, self.description)
 
+    @property
+    def kind(self) -> str:
+        """What it is, whichever machine it is in: a card's product name; of an RPC server nobody can say more."""
+        return "RPC server" if _PORT.search(self.description) else self.description
+
 
 def device_identity(uuid: str | None, name: str, description: str) -> str:
     """What makes a device the same tomorrow: the UUID, else name and description without a port."""

@@ -48,8 +48,8 @@ def build_identity(
     devices: list[tuple[object, ...]] = [(d.identity, d.total_mib if d.stated else None) for d in rig.devices]
     said = [f"{d.name} {d.description}" for d in rig.devices]
     if by_class:
-        devices = [(d.name, d.description, d.total_mib) for d in rig.devices]
-        said = [f"{d.name} {d.description} of {d.total_mib} MiB" for d in rig.devices]
+        devices = [(d.name, d.kind, d.total_mib) for d in rig.devices]
+        said = [f"{d.name} {d.kind} of {d.total_mib} MiB" for d in rig.devices]
     imposed = {name: value for name, value in bound.imposed.items() if name != "spec-draft-model"}
     return StudyIdentity(
         {
