@@ -13,9 +13,8 @@ import typer
 from tuner.cli.build.assembly import Assembly, assemble
 from tuner.cli.dates import now
 from tuner.cli.saying import say
-from tuner.cli.screen import first_screen
 from tuner.cli.study_folder import DATABASE, LADDER, LADDER_TABLE, check_writable
-from tuner.cli.tuning import NOTHING_MEASURED, holding, may_start, print_launches, run_study, take_study
+from tuner.cli.tuning import NOTHING_MEASURED, approved, holding, run_study, take_study
 from tuner.core.trial import TrialRecord, best_of
 from tuner.engine.environment import empty_config_home
 from tuner.errors import ResultsError, UsageError
@@ -57,13 +56,8 @@ def run_ladder(
     first = climbing.assembled(RungOrder(lowest, is_max=False, budget_s=options.budget_s))
     _check_contexts(contexts, first)
     check_writable(options.study_folder)
-    for line in first_screen(first):
-        typer.echo(line)
-    typer.echo(f"A ladder of {contexts.n_rungs} contexts ({asked}), a study each in {options.study_folder}.")
-    if dry_run:
-        print_launches(first)
-        return
-    if not may_start(yes=yes):
+    rungs = f"A ladder of {contexts.n_rungs} contexts ({asked}), a study each in {options.study_folder}."
+    if not approved(first, yes=yes, dry_run=dry_run, below=[rungs]):
         return
     with notifier.finishing(options.study_folder / LADDER) as finish, holding(first.rig) as interrupts:
         finish.started = True

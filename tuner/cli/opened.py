@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.cli.build.joining import folder_name
+from tuner.cli.build.joining import folder_name, study_of_worker
 from tuner.cli.dates import now
-from tuner.cli.study_folder import DATABASE, WORKER, find_study
+from tuner.cli.study_folder import DATABASE, find_study
 from tuner.errors import StudyError
 from tuner.report.best import best_document
 from tuner.runs.trial_folder import TrialFolder
@@ -130,13 +129,4 @@ def open_study(study: str, places: Places) -> OpenedStudy:
 def _open_shared(location: Location, study: str, results: Path) -> OpenedStudy:
     store = SharedStore.open(location, study)
     folder = results / folder_name(store.name)
-    return OpenedStudy(store, folder if _study_of_worker(folder) == store.uid else None)
-
-
-def _study_of_worker(folder: Path) -> str | None:
-    """Which study the worker of a folder works on; None where there is none, or it cannot be read."""
-    try:
-        found = json.loads((folder / WORKER).read_text(encoding="utf-8"))["study"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return found if isinstance(found, str) else None
+    return OpenedStudy(store, folder if study_of_worker(folder) == store.uid else None)

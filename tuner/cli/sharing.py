@@ -27,16 +27,14 @@ from tuner.cli.build.joining import (
 from tuner.cli.dates import now
 from tuner.cli.progress import LineProgress
 from tuner.cli.saying import say
-from tuner.cli.screen import first_screen
 from tuner.cli.study_folder import BEST, check_writable
 from tuner.cli.tuning import (
+    approved,
     check_result,
     conclude,
     holding,
     keep_help,
     make_folder,
-    may_start,
-    print_launches,
     take_study,
     tune_run,
 )
@@ -48,10 +46,10 @@ from tuner.search.coordinates import coordinates
 from tuner.study import Making, SharedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable
 
     from tuner.cli.build.assembly import Assembly
+    from tuner.cli.build.joining import Place
     from tuner.cli.build.options import TuneOptions
     from tuner.cli.notify import Notifier
     from tuner.core.interrupt import Interrupts
@@ -74,17 +72,6 @@ class Sharing:
     per_rig_class: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What is different on this machine from the one that made the study; None where it is as there."""
-
-    results: Path
-    facts: Path | None = None
-    model: Path | None = None
-    server: Path | None = None
-    flags: Sequence[str] = ()
-
-
 def make_and_work(
     options: TuneOptions, sharing: Sharing, notifier: Notifier, *, yes: bool, dry_run: bool
 ) -> None:
@@ -99,13 +86,8 @@ def make_and_work(
             take_study(options.study_folder, stack)
         assembly = assemble(options, os.environ, empty_config_home(), created=now(), by_class=True)
         check_writable(assembly.study_folder)
-        typer.echo(f"Shared: {sharing.location} {options.study_folder.name}")
-        for line in first_screen(assembly):
-            typer.echo(line)
-        if dry_run:
-            print_launches(assembly)
-            return
-        if not may_start(yes=yes):
+        shared = f"Shared: {sharing.location} {options.study_folder.name}"
+        if not approved(assembly, yes=yes, dry_run=dry_run, above=[shared]):
             return
         worker = worker_of(options.study_folder)
         making = Making(
@@ -137,7 +119,7 @@ def join_and_work(
         typer.Exit: It ended otherwise than with a result.
     """
     shown = SharedStore.open(location, study)
-    options = _joined(shown, place)
+    options = joined_options(shown, place)
     with contextlib.ExitStack() as stack:
         if not dry_run:
             take_study(options.study_folder, stack)
@@ -149,13 +131,7 @@ def join_and_work(
                 take_study(options.study_folder, stack)
             assembly = _beside(shown, options)
         check_writable(assembly.study_folder)
-        typer.echo(f"Shared: {location} {name}")
-        for line in first_screen(assembly):
-            typer.echo(line)
-        if dry_run:
-            print_launches(assembly)
-            return
-        if not may_start(yes=yes):
+        if not approved(assembly, yes=yes, dry_run=dry_run, above=[f"Shared: {location} {name}"]):
             return
         worker = worker_of(assembly.study_folder)
         making = Making(assembly.identity, assembly.facts, shown.lease_s, parent=shown.name)
@@ -169,17 +145,6 @@ def join_and_work(
                 store = SharedStore.for_run(location, name, making, **opened)
                 store.note_run(shown.run_options())
             _work(assembly, store, worker, interrupts, notifier, cool_to_c=options.cool_to_c)
-
-
-def _joined(shown: SharedStore, place: Place) -> TuneOptions:
-    return joined_options(
-        shown,
-        results=place.results,
-        facts=place.facts,
-        model=place.model,
-        server=place.server,
-        flags=place.flags,
-    )
 
 
 def _name_of_class(shown: SharedStore, assembly: Assembly) -> str:

@@ -66,12 +66,7 @@ def run_tune(options: TuneOptions, notifier: Notifier, *, yes: bool, dry_run: bo
             take_study(options.study_folder, stack)
         assembly = assemble(options, os.environ, config_home, created=now())
         check_writable(assembly.study_folder)
-        for line in first_screen(assembly):
-            typer.echo(line)
-        if dry_run:
-            print_launches(assembly)
-            return
-        if not may_start(yes=yes):
+        if not approved(assembly, yes=yes, dry_run=dry_run):
             return
         with (
             notifier.finishing(options.study_folder / BEST) as finish,
@@ -81,6 +76,29 @@ def run_tune(options: TuneOptions, notifier: Notifier, *, yes: bool, dry_run: bo
             ending, store = run_study(assembly, interrupts, notifier, cool_to_c=options.cool_to_c)
             finish.why = ending.why
             check_result(assembly, store, ending, interrupts.received)
+
+
+def approved(
+    assembly: Assembly, *, yes: bool, dry_run: bool, above: Sequence[str] = (), below: Sequence[str] = ()
+) -> bool:
+    """Show what a run will use and do, and ask; of a dry run, show what would be launched.
+
+    Args:
+        assembly: Everything that the run needs.
+        yes: Whether to start without asking.
+        dry_run: Whether nothing is started.
+        above: Lines before the first screen.
+        below: Lines behind it.
+
+    Returns:
+        Whether to start.
+    """
+    for line in (*above, *first_screen(assembly), *below):
+        typer.echo(line)
+    if dry_run:
+        print_launches(assembly)
+        return False
+    return may_start(yes=yes)
 
 
 def may_start(*, yes: bool) -> bool:

@@ -52,7 +52,8 @@ def worker(
     """
     if sys.platform != "linux":
         raise PlatformError("tuner worker runs on Linux and WSL2; here, commands that only read files work")
-    from tuner.cli.sharing import Place, join_and_work  # noqa: PLC0415 - Optuna takes a second
+    from tuner.cli.build.joining import Place  # noqa: PLC0415 - Optuna takes a second
+    from tuner.cli.sharing import join_and_work  # noqa: PLC0415 - as above
     from tuner.study.location import location_of  # noqa: PLC0415 - as above
 
     location = location_of(storage, storage_file, os.environ, required=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tuner.cli.build.recorded import options_of
@@ -35,24 +35,26 @@ def run_options(options: TuneOptions) -> dict[str, Any]:
     return {name: getattr(options, name) for name in _OF_THE_RUN}
 
 
-def joined_options(
-    store: SharedStore,
-    *,
-    results: Path,
-    facts: Path | None,
-    model: Path | None,
-    server: Path | None,
-    flags: Sequence[str],
-) -> TuneOptions:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is different on this machine from the one that made the study; None where it is as there."""
+
+    results: Path
+    """Where the study's folder is to be."""
+    facts: Path | None = None
+    """Where what this rig has taught is kept."""
+    model: Path | None = None
+    server: Path | None = None
+    flags: Sequence[str] = ()
+    """Flags for every launch instead of the study's, such as other addresses of RPC servers."""
+
+
+def joined_options(store: SharedStore, place: Place) -> TuneOptions:
     """A study's own options, with what is elsewhere on this machine.
 
     Args:
         store: The study.
-        results: Where its folder is to be.
-        facts: Where what this rig has taught is kept.
-        model: Where the model lies, if elsewhere.
-        server: Where the engine lies, if elsewhere.
-        flags: Flags for every launch instead of the study's, such as other addresses of RPC servers.
+        place: This machine.
 
     Raises:
         UsageError: They were written by another version.
@@ -65,13 +67,13 @@ def joined_options(
             f"{store.place} is not wholly made yet: run its tuner tune --storage to where it launches, and then this "
             "again"
         )
-    run = {**of_the_run, "study": folder_name(store.name), "results": results, "facts": facts}
-    options = options_of(recorded, run)
+    here = {"study": folder_name(store.name), "results": place.results, "facts": place.facts}
+    options = options_of(recorded, {**of_the_run, **here})
     return replace(
         options,
-        model=model or options.model,
-        server=server or options.server,
-        flags=tuple(flags) or options.flags,
+        model=place.model or options.model,
+        server=place.server or options.server,
+        flags=tuple(place.flags) or options.flags,
     )
 
 
@@ -106,15 +108,22 @@ def keep_worker(folder: Path, worker: Worker, store: SharedStore) -> None:
         StudyError: The folder belongs to another study of that name: its trials are not this one's.
     """
     path = folder / WORKER
-    if path.is_file():
-        known = json.loads(path.read_text(encoding="utf-8")).get("study")
-        if known != store.uid:
-            raise StudyError(
-                f"{folder} holds trials of another study of that name, which is not in {store.place} any more; "
-                "move it away, or give another folder with --results"
-            )
-        return
-    write_json(path, {**worker.to_json(), "study": store.uid})
+    if not path.is_file():
+        write_json(path, {**worker.to_json(), "study": store.uid})
+    elif study_of_worker(folder) != store.uid:
+        raise StudyError(
+            f"{folder} holds trials of another study of that name, which is not in {store.place} any more; "
+            "move it away, or give another folder with --results"
+        )
+
+
+def study_of_worker(folder: Path) -> str | None:
+    """Which study the worker of a folder works on; None where there is none, or it cannot be read."""
+    try:
+        found = json.loads((folder / WORKER).read_text(encoding="utf-8"))["study"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
 
 
 def why_refused(store: SharedStore, identity: StudyIdentity) -> list[str]:
