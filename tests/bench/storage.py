@@ -39,10 +39,12 @@ from tuner.study import Kept, Making, SharedStore, StudyStore, TrialStore, Worke
 from tuner.study.documents import ended_document, launch_document, template
 from tuner.study.location import Location
 from tuner.study.rows import RESULT, WALL, attributes_of
-from tuner.study.sampler import distribution_of
+from tuner.study.sampler import placed
 from tuner.study.storages import open_storage
 
 if TYPE_CHECKING:
+    import threading
+
     from tuner.core.candidate import Candidate
 
 IDENTITY = StudyIdentity({"model": Part("m1", "played")})
@@ -125,13 +127,22 @@ def _shared(url: str, study: str, workers: int, seconds: float, *, pace_s: float
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, ProcessPoolExecutor(workers, mp_context=context) as pool:
         gate = manager.Barrier(workers)
-        make = partial(_work, url, study, seconds, pace_s, workers, gate)
-        rows = list(pool.map(make, range(workers)))
+        work = partial(
+            _work, url=url, study=study, seconds=seconds, pace_s=pace_s, workers=workers, gate=gate
+        )
+        rows = list(pool.map(work, range(workers)))
     return Lost(tuple(one for row in rows for one in row), seconds)
 
 
-def _work(  # noqa: PLR0917 - mapped over the last
-    url: str, study: str, seconds: float, pace_s: float, workers: int, gate: object, number: int
+def _work(
+    number: int,
+    *,
+    url: str,
+    study: str,
+    seconds: float,
+    pace_s: float,
+    workers: int,
+    gate: threading.Barrier,
 ) -> list[float]:
     store = SharedStore.open(
         Location.parse(url, "bench"),
@@ -140,7 +151,7 @@ def _work(  # noqa: PLR0917 - mapped over the last
         place_of=lambda candidate: coordinates(TASK.bound, candidate),
     )
     store.records()
-    gate.wait(_READY_S)  # type: ignore[attr-defined]  # a proxy of a barrier
+    gate.wait(_READY_S)
     found: list[float] = []
     began = time.monotonic()
     if pace_s:
@@ -177,8 +188,7 @@ def _sqlite(path: Path, size: int, seconds: float) -> Lost:
         )
         ended = create_trial(
             value=50.0,
-            params={dimension.name: value for dimension, value in place},
-            distributions={dimension.name: distribution_of(dimension) for dimension, _ in place},
+            **placed(place),
             user_attrs={**known, RESULT: result.to_json(), WALL: 24.0},
         )
         store._storage.create_new_trial(store._study_id, ended)

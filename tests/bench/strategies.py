@@ -32,7 +32,7 @@ from tuner.search.queue import propose, refusal
 from tuner.search.starts import starting_candidates
 from tuner.search.strategy import Search
 from tuner.study import STARTUP_TRIALS, TpeSampler
-from tuner.study.sampler import distribution_of
+from tuner.study.sampler import placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -223,8 +223,7 @@ class Trials:
         return create_trial(
             state=OptunaState.PRUNED if value is None else OptunaState.COMPLETE,
             value=value,
-            params={dimension.name: coordinate for dimension, coordinate in place},
-            distributions={dimension.name: distribution_of(dimension) for dimension, _ in place},
+            **placed(place),
             constraints={_USABLE: 0.0 if record.may_win else 1.0},
         )
 

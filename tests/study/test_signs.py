@@ -40,9 +40,10 @@ def test_signs_are_shown_for_what_is_held_alone() -> None:
     signs = PlayedSigns()
     pulse = Pulse(signs, EVERY_S, lambda: None)
     pulse.hold(1)
-    with pulse.holding(2):
-        assert (pulse.holds(1), pulse.holds(2)) == (True, True)
-        until(lambda: signs.shown.count(2) >= 2)
+    pulse.hold(2)
+    assert (pulse.holds(1), pulse.holds(2)) == (True, True)
+    until(lambda: signs.shown.count(2) >= 2)
+    pulse.let_go(2)
     assert (pulse.holds(1), pulse.holds(2)) == (True, False)
     until(lambda: signs.shown[-4:] == [1, 1, 1, 1])
     pulse.let_go(1)

@@ -188,22 +188,21 @@ class WorkerRun:
 
     def _is_measured_first(self, spec: LaunchSpec) -> bool:
         """Whether another rig began to measure it before this one did, and is in the middle of it."""
-        apart = self._store.apart()
-        rows = [one for one in self._references(spec) if one.worker not in apart]
+        rows = self._trusted(spec)
         first = next((one for one in rows if one.result is None or one.score is not None), None)
         return first is not None and first.result is None and first.worker != self._worker.id
 
     def _theirs(self, spec: LaunchSpec) -> list[float]:
         """What the first other rig measured of it; nothing where this one is the first."""
-        apart = self._store.apart()
-        measured = [
-            record
-            for record in self._references(spec)
-            if record.score is not None and record.worker not in apart
-        ]
+        measured = [record for record in self._trusted(spec) if record.score is not None]
         if not measured or measured[0].worker == self._worker.id:
             return []
         return _scores([record for record in measured if record.worker == measured[0].worker])
+
+    def _trusted(self, spec: LaunchSpec) -> list[TrialRecord]:
+        """Its launches on all rigs but those that are set apart."""
+        apart = self._store.apart()
+        return [record for record in self._references(spec) if record.worker not in apart]
 
     def _references(self, spec: LaunchSpec) -> list[TrialRecord]:
         return [

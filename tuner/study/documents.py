@@ -19,7 +19,7 @@ from optuna.trial import create_trial
 from tuner.core.launch import LaunchResult, trial_key
 from tuner.core.outcome import Kind, Outcome, TrialState
 from tuner.core.trial import Purpose
-from tuner.study.rows import ERRAND, attributes_of, begun_record
+from tuner.study.rows import CANDIDATE, ERRAND, attributes_of, begun_record
 from tuner.study.trial_store import Kept
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Stored:
     @cached_property
     def is_reference(self) -> bool:
         """Whether a reference was launched."""
-        return "candidate" not in self.document
+        return CANDIDATE not in self.document
 
     @cached_property
     def is_launch(self) -> bool:
@@ -126,13 +126,19 @@ class Stored:
         document = self.document
         return bool(document) and _ROLE not in document and _WITHDRAWN not in document
 
+    @cached_property
+    def result(self) -> LaunchResult | None:
+        """What its own worker says that came of it; None where it has not brought it to its end."""
+        if self.runs or _RESULT not in self.document:
+            return None
+        result = LaunchResult.from_json(self.document[_RESULT])
+        failed = result.outcome.policy.state is TrialState.FAIL
+        return result if failed is (self.trial.state is OptunaState.FAIL) else None  # as who gives it up says
+
     @property
     def has_result(self) -> bool:
         """Whether its own worker has brought it to its end."""
-        if self.runs or _RESULT not in self.document:
-            return False
-        state = LaunchResult.from_json(self.document[_RESULT]).outcome.policy.state
-        return (state is TrialState.FAIL) is (self.trial.state is OptunaState.FAIL)  # as who gives it up says
+        return self.result is not None
 
     @property
     def is_lost(self) -> bool:
@@ -141,18 +147,10 @@ class Stored:
 
     def record(self, goal: Goal) -> TrialRecord:
         """As decisions are made from it."""
-        if self.runs:
-            return self._begun(None, goal)
-        if not self.has_result:
+        result = self.result
+        if result is None and not self.runs:
             said = f"nothing was heard of its worker any more ({self.worker.host})"
-            return self._begun(LaunchResult(Outcome(Kind.STOPPED, evidence=said)), goal)
-        return self._begun(LaunchResult.from_json(self.document[_RESULT]), goal)
-
-    def kept(self) -> Kept:
-        """What there is of its folder."""
-        return Kept(self.document.get(_LOG, ""), MappingProxyType(dict(self.document.get(_NEEDS, {}))))
-
-    def _begun(self, result: LaunchResult | None, goal: Goal | None = None) -> TrialRecord:
+            result = LaunchResult(Outcome(Kind.STOPPED, evidence=said))
         return begun_record(
             self.number,
             self.document,
@@ -161,6 +159,10 @@ class Stored:
             worker=self.worker.id,
             goal=goal,
         )
+
+    def kept(self) -> Kept:
+        """What there is of its folder."""
+        return Kept(self.document.get(_LOG, ""), MappingProxyType(dict(self.document.get(_NEEDS, {}))))
 
 
 def launch_document(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tuner.core.launch import LaunchSpec
     from tuner.core.objective import Goal
 
-RESULT, WALL, ERRAND = "result", "wall_s", "errand"
-_CANDIDATE, _REFERENCE, _ARGV, _ENVIRONMENT = "candidate", "reference", "argv", "environment"
+CANDIDATE, RESULT, WALL, ERRAND = "candidate", "result", "wall_s", "errand"
+_REFERENCE, _ARGV, _ENVIRONMENT = "reference", "argv", "environment"
 STATES = {
     TrialState.COMPLETE: OptunaState.COMPLETE,
     TrialState.PRUNED: OptunaState.PRUNED,
@@ -40,7 +40,7 @@ def attributes_of(
         _ENVIRONMENT: dict(environment),
     }
     if spec.candidate is not None:
-        attributes[_CANDIDATE] = spec.candidate.to_json()
+        attributes[CANDIDATE] = spec.candidate.to_json()
     if errand != SEARCHING:
         attributes[ERRAND] = [errand.purpose.value, errand.round, errand.block]
     return attributes
@@ -69,7 +69,7 @@ def begun_record(
     goal: Goal | None = None,
 ) -> TrialRecord:
     """A trial out of what `attributes_of` made, and what came of it."""
-    candidate = attributes.get(_CANDIDATE)
+    candidate = attributes.get(CANDIDATE)
     row = attributes.get(ERRAND)
     return TrialRecord(
         number=number,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import optuna
 from optuna.distributions import (
@@ -73,6 +73,21 @@ class TpeDraw:
         """Tell TPE that this one cannot be used."""
         self._trial.set_constraint(USABLE, 1.0)
         self._study.tell(self._trial, state=OptunaState.PRUNED)
+
+
+class Placed(TypedDict):
+    """Arguments of `create_trial`."""
+
+    params: dict[str, Any]
+    distributions: dict[str, BaseDistribution]
+
+
+def placed(place: Sequence[tuple[Dimension, Coordinate]]) -> Placed:
+    """Where a candidate lies, as a trial has it."""
+    return {
+        "params": {dimension.name: value for dimension, value in place},
+        "distributions": {dimension.name: distribution_of(dimension) for dimension, _ in place},
+    }
 
 
 def distribution_of(dimension: Dimension) -> BaseDistribution:

@@ -19,7 +19,7 @@ from tuner.study.documents import DOCUMENT, Stored, ended_document, late_documen
 from tuner.study.making import known_names, make, names_of
 from tuner.study.rows import STATES
 from tuner.study.shared_claims import ROLES, SharedClaims, unless_ended
-from tuner.study.storages import first_line, is_of_storage, open_storage
+from tuner.study.storages import open_storage, using
 from tuner.study.trial_store import NOTHING_KEPT, Kept, Taken, always
 
 if TYPE_CHECKING:
@@ -56,13 +56,9 @@ class SharedStore(SharedClaims):
             StudyError: The storage cannot be used, or it holds a study of that name made with something else.
         """
         storage = open_storage(location)
-        try:
+        with using(location):
             make(storage, name, making)
             store = cls(location, name, storage, **own)
-        except Exception as error:
-            if is_of_storage(error):
-                raise StudyError(f"{location} cannot be used: {first_line(error)}") from error
-            raise
         if differences := store.identity.differences(making.identity):
             raise StudyError(
                 f"{store.place} was made with something else: {'; '.join(differences)}. "
@@ -78,14 +74,11 @@ class SharedStore(SharedClaims):
             StudyError: There is none, or the storage cannot be used.
         """
         storage = open_storage(location, make=False)
-        try:
-            return cls(location, name, storage, **own)
-        except KeyError as error:
-            raise StudyError(f"{location}: no study {name!r} there; {known_names(storage)}") from error
-        except Exception as error:
-            if is_of_storage(error):
-                raise StudyError(f"{location} cannot be used: {first_line(error)}") from error
-            raise
+        with using(location):
+            try:
+                return cls(location, name, storage, **own)
+            except KeyError as error:
+                raise StudyError(f"{location}: no study {name!r} there; {known_names(storage)}") from error
 
     @classmethod
     def every(cls, location: Location) -> tuple[list[Self], list[str]]:
@@ -95,18 +88,14 @@ class SharedStore(SharedClaims):
             StudyError: The storage cannot be used.
         """
         storage = open_storage(location, make=False)
-        try:
-            found: list[Self] = []
-            unreadable = []
+        found: list[Self] = []
+        unreadable = []
+        with using(location):
             for name in names_of(storage):
                 try:
                     found.append(cls(location, name, storage))
                 except (StudyError, KeyError):
                     unreadable.append(name)
-        except Exception as error:
-            if is_of_storage(error):
-                raise StudyError(f"{location} cannot be used: {first_line(error)}") from error
-            raise
         return found, unreadable
 
     # --- trials

@@ -11,7 +11,7 @@ from optuna.trial import create_trial
 from tuner.core.trial import SEARCHING, Purpose
 from tuner.study.documents import Stored
 from tuner.study.rows import STATES
-from tuner.study.sampler import USABLE, TpeSampler, distribution_of, mixed
+from tuner.study.sampler import USABLE, TpeSampler, mixed, placed
 from tuner.study.shared_notes import SharedNotes
 from tuner.study.signs import signs_of
 from tuner.study.workers import Part, parts_of
@@ -122,13 +122,11 @@ class SharedView(SharedNotes):
         for record in self.records():
             if record.candidate is None or record.errand != SEARCHING:
                 continue
-            place = self._place_of(record.candidate)
             state = OptunaState.RUNNING if record.state is None else STATES[record.state]
             trial = create_trial(
                 state=state,
                 value=record.score if state is OptunaState.COMPLETE else None,
-                params={dimension.name: value for dimension, value in place},
-                distributions={dimension.name: distribution_of(dimension) for dimension, _ in place},
+                **placed(self._place_of(record.candidate)),
                 constraints=(
                     {USABLE: 0.0 if record.may_win else 1.0}
                     if state in {OptunaState.COMPLETE, OptunaState.PRUNED}

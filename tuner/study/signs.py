@@ -6,15 +6,14 @@ an attribute of the study that is named after it.
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import sqlalchemy
 from optuna.storages import _CachedStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from optuna.storages import BaseStorage
 
@@ -53,30 +52,23 @@ class _Heartbeats:
         self._storage.record_heartbeat(trial_id)
 
     def of(self, trials: Sequence[Stored]) -> Mapping[int, object]:
-        ids = [one.id for one in trials]
-        if not ids:
-            return {}
-        backend = self._storage._backend  # noqa: SLF001 - Optuna itself only says who is stale
-        query = sqlalchemy.text(
-            "SELECT trial_id, heartbeat FROM trial_heartbeats WHERE trial_id IN :ids"
-        ).bindparams(sqlalchemy.bindparam("ids", expanding=True))
-        with backend.engine.connect() as connection:
-            found: dict[int, object] = {
-                row.trial_id: row.heartbeat for row in connection.execute(query, {"ids": ids})
-            }
-        return {one: found.get(one) for one in ids}
+        return self._asked("heartbeat", trials)
 
     def quiet_s(self, trials: Sequence[Stored]) -> Mapping[int, float | None]:
+        asked = self._asked("EXTRACT(EPOCH FROM (LOCALTIMESTAMP - heartbeat))", trials)
+        return {one: None if said is None else float(said) for one, said in asked.items()}
+
+    def _asked(self, what: str, trials: Sequence[Stored]) -> dict[int, Any]:
+        """An expression over the row of each trial, by its id; None where it has none."""
         ids = [one.id for one in trials]
         if not ids:
             return {}
         query = sqlalchemy.text(
-            "SELECT trial_id, EXTRACT(EPOCH FROM (LOCALTIMESTAMP - heartbeat)) AS quiet_s FROM trial_heartbeats "
-            "WHERE trial_id IN :ids"
+            f"SELECT trial_id, {what} AS said FROM trial_heartbeats WHERE trial_id IN :ids"  # noqa: S608 - ours
         ).bindparams(sqlalchemy.bindparam("ids", expanding=True))
-        backend = self._storage._backend  # noqa: SLF001 - as above
+        backend = self._storage._backend  # noqa: SLF001 - Optuna itself only says who is stale
         with backend.engine.connect() as connection:
-            found = {row.trial_id: float(row.quiet_s) for row in connection.execute(query, {"ids": ids})}
+            found = {row.trial_id: row.said for row in connection.execute(query, {"ids": ids})}
         return {one: found.get(one) for one in ids}
 
 
@@ -146,15 +138,6 @@ class Pulse:
         self._over.set()
         if self._thread is not None:
             self._thread.join(self._every_s)
-
-    @contextlib.contextmanager
-    def holding(self, trial_id: int) -> Iterator[None]:
-        """Show signs for it meanwhile."""
-        self.hold(trial_id)
-        try:
-            yield
-        finally:
-            self.let_go(trial_id)
 
     def _beat(self) -> None:
         while not self._over.wait(self._every_s):

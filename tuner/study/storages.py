@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 import weakref
@@ -14,6 +15,8 @@ import sqlalchemy.exc
 from tuner.errors import StudyError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from optuna.storages import BaseStorage
 
     from tuner.study.location import Location
@@ -46,17 +49,31 @@ def open_storage(location: Location, *, make: bool = True) -> BaseStorage:
         StudyError: It cannot be reached, does not let us in, holds nothing of studies, or what it takes is not
             installed.
     """
+    advice = ". Is it running, and may this user in? docs/many-machines.md says how it is set up"
     try:
-        return _proxy(location) if location.is_grpc else _database(location, make=make)
+        with using(location, advice):
+            return _proxy(location) if location.is_grpc else _database(location, make=make)
     except ImportError as error:
         raise StudyError(f"{location}: {error.name or error} is missing; {_INSTALL}") from error
+
+
+@contextlib.contextmanager
+def using(location: Location, advice: str = "") -> Iterator[None]:
+    """Say that it is the storage that fails, where it is.
+
+    Args:
+        location: Where it is.
+        advice: What to add.
+
+    Raises:
+        StudyError: It is.
+    """
+    try:
+        yield
     except Exception as error:
         if not is_of_storage(error):
             raise
-        raise StudyError(
-            f"{location} cannot be used: {first_line(error)}. Is it running, and may this user in? "
-            "docs/many-machines.md says how it is set up"
-        ) from error
+        raise StudyError(f"{location} cannot be used: {first_line(error)}{advice}") from error
 
 
 def is_of_storage(error: BaseException) -> bool:

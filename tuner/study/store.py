@@ -18,7 +18,7 @@ from tuner.core.outcome import TrialState
 from tuner.core.trial import SEARCHING
 from tuner.errors import StudyError
 from tuner.study.rows import ERRAND, RESULT, STATES, WALL, attributes_of, record_of
-from tuner.study.sampler import USABLE, TpeSampler, distribution_of
+from tuner.study.sampler import USABLE, TpeSampler, placed
 from tuner.study.trial_store import (
     ESTIMATES,
     FACTS,
@@ -146,8 +146,7 @@ class StudyStore(TrialStore):
         """See `TrialStore.begin`; nobody is ever first."""
         template = create_trial(
             state=OptunaState.RUNNING,
-            params={dimension.name: value for dimension, value in place},
-            distributions={dimension.name: distribution_of(dimension) for dimension, _ in place},
+            **placed(place),
             user_attrs=attributes_of(spec, argv=argv, environment=environment, errand=errand),
         )
         with self._writing():
