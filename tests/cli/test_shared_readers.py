@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from optuna.storages._grpc.server import make_server  # noqa: TID251 - what stands in front of a database
 
 from tests.cli.test_report import details
 from tests.cli.test_serve import OTHER_CARD
 from tests.support.fake_engine import FakeEngine
 from tests.support.postgres import Postgres
+from tests.support.shared_study import proxy
 from tests.support.trials import measured
 from tests.support.tuner_command import (
     DEADLINE_S,
@@ -37,7 +37,6 @@ from tuner.core.launch import ENGINE_DEFAULT, LaunchSpec
 from tuner.core.trial import TrialRecord
 from tuner.study import SharedStore, Worker
 from tuner.study.location import VARIABLE, Location
-from tuner.study.storages import open_storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +150,7 @@ def test_a_report_has_logs_and_workers_and_is_that_of_the_workers_own_machine(
 
 def test_a_proxy_of_the_database_gives_the_same(shared: Shared, elsewhere: TunerCommand) -> None:
     own = read(elsewhere, "show", "mine", "--storage", shared.pg.url)
-    with proxy(shared.pg) as url:
+    with proxy(shared.pg.url) as url:
         said = read(elsewhere, "show", "mine", "--storage", url)
         exported = json.loads(read(elsewhere, "export", "mine", "--storage", url))
         assert exported["winner"] == shared.maker.best()["winner"]
@@ -466,19 +465,6 @@ def assert_not_kept(command: TunerCommand, but: Path) -> None:
     files = [path for path in command.folder.rglob("*") if path.is_file() and path != but]
     assert len(files) > 1
     assert [path for path in files if PASSWORD.encode() in path.read_bytes()] == []
-
-
-@contextmanager
-def proxy(pg: Postgres) -> Iterator[str]:
-    """Optuna's proxy in front of that server."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    server = make_server(open_storage(Location.parse(pg.url, "test")), "127.0.0.1", port)
-    server.start()
-    try:
-        yield f"grpc://127.0.0.1:{port}"
-    finally:
-        server.stop(0).wait(DEADLINE_S)
 
 
 @contextmanager

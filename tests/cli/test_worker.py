@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
-import subprocess
-import sys
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,13 +16,14 @@ from tests.support.fake_builds import build
 from tests.support.fake_engine import FakeEngine
 from tests.support.gguf_files import Tensor, model_metadata, write_gguf, write_sparse_gguf
 from tests.support.shared_study import close
-from tests.support.tuner_command import DEADLINE_S, ROOT, TunerCommand, assert_refused, kinds, lives
+from tests.support.tuner_command import DEADLINE_S, TunerCommand, assert_refused, kinds, lives
 from tuner.core.outcome import Kind
 from tuner.runs.trial_folder import TrialFolder
 from tuner.study import Making, SharedStore, Worker
 from tuner.study.location import Location
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
@@ -73,23 +72,9 @@ class Machine:
     def work(self, *options: str) -> Ended:
         return self.command.run(*self.words(*options))
 
-    @contextlib.contextmanager
-    def working(self, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    def working(self, *options: str) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
         """A worker that goes on, killed at the end if it still does."""
-        with (self.command.folder / "tuner.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tuner", *self.words(*options)],
-                cwd=ROOT,
-                env=self.command.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait(DEADLINE_S)
+        return self.command.going_on(self.words(*options))
 
     @contextlib.contextmanager
     def store(self, study: str | None = None) -> Iterator[SharedStore]:

@@ -8,6 +8,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Self
 
+from tests.support.postgres import free_port
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -24,9 +26,7 @@ class Proxy:
     """A process that stands between the workers and a database."""
 
     def __init__(self, url: str) -> None:
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            self.port: int = listener.getsockname()[1]
+        self.port = free_port()
         self._database = url
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -23,7 +23,8 @@ from tuner.cli.app import main
 from tuner.study import StudyStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from tuner.core.outcome import Kind
     from tuner.core.trial import TrialRecord
@@ -115,12 +116,16 @@ class TunerCommand:
         assert ended.code == 0, ended
         return ended
 
-    @contextmanager
-    def started(self, *options: str, space: str = "quick") -> Iterator[subprocess.Popen[bytes]]:
+    def started(self, *options: str, space: str = "quick") -> AbstractContextManager[subprocess.Popen[bytes]]:
         """A run that goes on, killed at the end if it still does."""
+        return self.going_on(self.words(*options, space=space))
+
+    @contextmanager
+    def going_on(self, words: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+        """A command that goes on, killed at the end if it still does."""
         with (self.folder / "tuner.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tuner", *self.words(*options, space=space)],
+                [sys.executable, "-m", "tuner", *words],
                 cwd=ROOT,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
